@@ -1,0 +1,43 @@
+--!df flags=allow-undeclared-keys
+--[[
+Stores a page of checkpoints that was read from another thread.
+
+KEYS[1]  index     sorted set of the thread's checkpoints
+KEYS[2]  members   sorted set that the page belongs to: the index, or the retained ancestors
+KEYS[3]  channels  hash of the thread's channel values
+ARGV[1]  base      what the key of each checkpoint hash begins with
+ARGV[2]  lifetime  ms that a new thread lives, 0 for ever
+ARGV[3]  least     ms that an expiring thread must have left
+ARGV[4]  values    number of arguments that are field, value of the channels hash
+ARGV[5..]          those, then for each checkpoint: member, number of arguments that follow, field, value...
+Replies: {'stored'}; {'expiring'} where less than `least` is left, and nothing is stored.
+]]
+--@include checkpoint_key
+--@include in_chunks
+--@include deadline
+local index, members, channels = KEYS[1], KEYS[2], KEYS[3]
+local base, lifetime, least, values = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+
+local left = redis.call('PTTL', index)
+if left >= 0 and left < least then
+  return { 'expiring' }
+end
+local deadline = deadline_of(left, lifetime)
+in_chunks(function(...) redis.call('HSET', channels, ...) end, ARGV, 5, 4 + values)
+hold_data(channels, deadline)
+local at = 5 + values
+while at < #ARGV do
+  local member, size = ARGV[at], tonumber(ARGV[at + 1])
+  local key = checkpoint_key(base, member)
+  in_chunks(function(...) redis.call('HSET', key, ...) end, ARGV, at + 2, at + 1 + size)
+  hold_data(key, deadline)
+  redis.call('ZADD', members, 0, member)
+  at = at + 2 + size
+end
+if members ~= index then
+  hold_data(members, deadline)
+end
+if left == -2 then
+  hold(index, deadline)
+end
+return { 'stored' }

@@ -1,0 +1,35 @@
+--!df flags=allow-undeclared-keys
+--[[
+Moves the deadline of a thread: of all its keys at once where they fit a page, else of none.
+
+KEYS[1]  index     sorted set of the thread's checkpoints
+KEYS[2]  channels  hash of the thread's channel values
+KEYS[3]  retained  sorted set of pruned ancestors that are still needed
+ARGV[1]  base      what the key of each checkpoint hash begins with
+ARGV[2]  lifetime  ms from now, 0 for no deadline
+ARGV[3]  count     checkpoints in the page at most
+Replies: {'absent'} where there is no such thread; {'moved'}; {'long', deadline, later}: the thread has more checkpoints
+         than that, `deadline` (empty for none) is to be set page by page, `later` is 1 where the thread's is earlier.
+]]
+--@include checkpoint_key
+--@include deadline
+local index, channels, retained = KEYS[1], KEYS[2], KEYS[3]
+local base, lifetime, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+
+local left = redis.call('PTTL', index)
+if left == -2 then
+  return { 'absent' }
+end
+local deadline = lifetime > 0 and after(lifetime) or nil
+if redis.call('ZCARD', index) + redis.call('ZCARD', retained) > count then
+  return { 'long', deadline or '', left >= 0 and lifetime > left and 1 or 0 }
+end
+for _, set in ipairs({ index, retained }) do
+  for _, member in ipairs(redis.call('ZRANGE', set, 0, -1)) do
+    hold_data(checkpoint_key(base, member), deadline)
+  end
+end
+hold_data(channels, deadline)
+hold_data(retained, deadline)
+hold(index, deadline)
+return { 'moved' }

@@ -1,0 +1,28 @@
+--!df flags=allow-undeclared-keys
+--[[
+Moves the deadline of a page of a long thread's checkpoint hashes, and with the last of them that of its other data keys.
+
+KEYS[1]  members   sorted set to go through: the thread's index, or its retained ancestors
+KEYS[2]  channels  hash of the thread's channel values
+KEYS[3]  retained  sorted set of pruned ancestors that are still needed
+ARGV[1]  base      what the key of each checkpoint hash begins with
+ARGV[2]  deadline  ms since the epoch, empty for none
+ARGV[3]  cursor    the member to go on after, empty to begin
+ARGV[4]  count     checkpoints in the page at most
+Reply: the cursor for the next call, empty at the end.
+]]
+--@include checkpoint_key
+--@include deadline
+local members, channels, retained = KEYS[1], KEYS[2], KEYS[3]
+local base, deadline, cursor, count = ARGV[1], ARGV[2] ~= '' and ARGV[2] or nil, ARGV[3], tonumber(ARGV[4])
+
+local page = redis.call('ZRANGEBYLEX', members, cursor == '' and '-' or '(' .. cursor, '+', 'LIMIT', 0, count)
+for _, member in ipairs(page) do
+  hold_data(checkpoint_key(base, member), deadline)
+end
+if #page == count then
+  return page[count]
+end
+hold_data(channels, deadline)
+hold_data(retained, deadline)
+return ''

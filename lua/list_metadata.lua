@@ -1,0 +1,36 @@
+--!df flags=allow-undeclared-keys
+--[[
+Reads the metadata of a page of a thread's checkpoints, newest first, for the saver to filter.
+
+KEYS[1]  members   sorted set to list: the thread's index
+ARGV[1]  base      what the key of each checkpoint hash begins with
+ARGV[2]  scope     'namespace' or 'thread'
+ARGV[3]  ns        the namespace of that scope
+ARGV[4]  below_id  only what comes after this id and, where the id is the same,
+ARGV[5]  below_ns  this namespace; an empty id is no bound
+ARGV[6]  count     checkpoints in the page at most
+Reply: {left, cursor, entries}: `left` is the PTTL of the set, `cursor` the last member that was looked at, empty where
+       nothing is left to list. An entry is {member, metadata}, or {member} where the set names a hash that is not there.
+]]
+--@include checkpoint_key
+--@include newest_first
+local members = KEYS[1]
+local base, scope, ns, below_id, below_ns, count = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
+
+local spaces = scope == 'thread' and namespaces(members) or { ns }
+local step = newest_first(members, spaces, below_id, below_ns, #spaces > 1 and 8 or count)
+local entries, cursor = {}, ''
+for _ = 1, count do
+  cursor = step() or ''
+  if cursor == '' then
+    break
+  end
+  local key = checkpoint_key(base, cursor)
+  local metadata = redis.call('HGET', key, 'metadata')
+  if metadata then
+    entries[#entries + 1] = { cursor, metadata }
+  elseif redis.call('EXISTS', key) == 0 then
+    entries[#entries + 1] = { cursor }
+  end
+end
+return { redis.call('PTTL', members), cursor, entries }

@@ -1,0 +1,36 @@
+--[[
+Stores pending writes against a checkpoint, which may not have arrived yet.
+
+KEYS[1]  index       sorted set of the thread's checkpoints
+KEYS[2]  checkpoint  hash of the checkpoint
+KEYS[3]  retained    sorted set of pruned ancestors that are still needed
+ARGV[1]  member      the checkpoint in the index
+ARGV[2]  lifetime    ms that a new thread lives, 0 for ever
+ARGV[3]  least       ms that an expiring thread must have left
+ARGV[4]  regular     number of arguments that are field, value of a regular write: kept where the slot is taken
+ARGV[5..]            those, then field, value of each special write: replaces what is there
+Replies: {'stored'}; {'expiring'} where less than `least` is left, and nothing is stored.
+]]
+--@include deadline
+local index, checkpoint, retained = KEYS[1], KEYS[2], KEYS[3]
+local member, lifetime, least, regular = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+
+local left = redis.call('PTTL', index)
+if left >= 0 and left < least then
+  return { 'expiring' }
+end
+for at = 5, 4 + regular, 2 do
+  redis.call('HSETNX', checkpoint, ARGV[at], ARGV[at + 1])
+end
+for at = 5 + regular, #ARGV, 2 do
+  redis.call('HSET', checkpoint, ARGV[at], ARGV[at + 1])
+end
+if not redis.call('ZSCORE', retained, member) then
+  redis.call('ZADD', index, 0, member)
+end
+local deadline = deadline_of(left, lifetime)
+hold_data(checkpoint, deadline)
+if left == -2 then
+  hold(index, deadline)
+end
+return { 'stored' }

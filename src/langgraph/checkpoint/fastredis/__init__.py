@@ -1,0 +1,25 @@
+"""A LangGraph checkpoint saver for plain Redis and Valkey."""
+
+from langgraph.checkpoint.fastredis.aio import AsyncRedisSaver
+from langgraph.checkpoint.fastredis.errors import (
+    BrokenHistoryError,
+    FastRedisError,
+    IncompleteCheckpointError,
+    SaverClosedError,
+    UnsupportedFormatError,
+)
+from langgraph.checkpoint.fastredis.expiry import TTLConfig
+from langgraph.checkpoint.fastredis.saver import RedisSaver
+from langgraph.checkpoint.fastredis.threads import ThreadInfo
+
+__all__ = [
+    "AsyncRedisSaver",
+    "BrokenHistoryError",
+    "FastRedisError",
+    "IncompleteCheckpointError",
+    "RedisSaver",
+    "SaverClosedError",
+    "TTLConfig",
+    "ThreadInfo",
+    "UnsupportedFormatError",
+]

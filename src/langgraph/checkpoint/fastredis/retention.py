@@ -1,0 +1,175 @@
+"""The operations that delete, prune and copy threads. They go in pages; cut short, they can be repeated."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from langgraph.checkpoint.fastredis import address, keys, records, scripts
+from langgraph.checkpoint.fastredis.call import Call, Operation
+from langgraph.checkpoint.fastredis.lifetime import move
+from langgraph.checkpoint.fastredis.reading import PAGE_BYTES, of_member
+from langgraph.checkpoint.fastredis.survey import Survey, survey_thread
+from langgraph.checkpoint.fastredis.threads import ThreadScan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from langgraph.checkpoint.fastredis.context import Context
+    from langgraph.checkpoint.fastredis.keys import ThreadKeys
+
+PAGE = 500
+COPY_PAGE = 100
+STRATEGIES = ("keep_latest", "delete")
+
+
+def _ids(ids: Sequence[str], name: str) -> list[str]:
+    if isinstance(ids, (str, bytes)):
+        message = f"{name} must be a sequence of ids, not one id: use [{ids!r}]"
+        raise TypeError(message)
+    return [address.to_text(one, name) for one in ids]
+
+
+def delete_thread(context: Context, thread_id: str) -> Operation[None]:
+    """Delete all that a thread has stored."""
+    thread = context.keyspace.thread(address.to_text(thread_id, "thread_id"))
+    left = 1
+    while left:
+        left = yield Call(scripts.DELETE, (thread.index, thread.channels, thread.retained), (thread.base, PAGE))
+
+
+def prune(context: Context, thread_ids: Sequence[str], strategy: str) -> Operation[None]:
+    """Keep only the latest checkpoint of each namespace, and what its delta channels need; or nothing ("delete")."""
+    ids = _ids(thread_ids, "thread_ids")
+    if strategy not in STRATEGIES:
+        message = f"unknown prune strategy {strategy!r}; use one of {STRATEGIES}"
+        raise ValueError(message)
+    for thread_id in ids:
+        if strategy == "delete":
+            yield from delete_thread(context, thread_id)
+        else:
+            thread = context.keyspace.thread(thread_id)
+            survey = yield from survey_thread(thread)
+            yield from _keep_only(thread, survey, set(_latest(survey)))
+
+
+def _latest(survey: Survey) -> Iterator[bytes]:
+    """The latest checkpoint of each namespace, and newer ones that have not arrived."""
+    found: set[bytes] = set()
+    for member in sorted(survey.listed, key=keys.split_member, reverse=True):
+        ns, _ = keys.split_member(member)
+        if ns not in found:
+            yield member
+            if survey.listed[member].listing is not None:
+                found.add(ns)
+
+
+def delete_for_runs(context: Context, run_ids: Sequence[str]) -> Operation[None]:
+    """Delete the checkpoints of these runs, in all threads; what delta channels of others need stays, no longer listed."""
+    runs = {keys.encode(run_id) for run_id in _ids(run_ids, "run_ids")} - {b""}
+    if not runs:
+        return
+    scan = ThreadScan(context)
+    while (thread_ids := (yield from scan.page())) is not None:
+        for thread_id in thread_ids:
+            thread = context.keyspace.thread(thread_id)
+            survey = yield from survey_thread(thread)
+            survivors = {member for member, at in survey.listed.items() if at.run not in runs}
+            if len(survivors) < len(survey.listed):
+                yield from _keep_only(thread, survey, survivors)
+
+
+def _keep_only(thread: ThreadKeys, survey: Survey, survivors: set[bytes]) -> Operation[None]:
+    """Take all but the survivors out of a thread, but keep for them, unlisted, what their delta channels lean on."""
+    leaned_on, broken = survey.leaned_on(survivors)
+    staying = survivors | leaned_on
+    kept = [member for member in survey.listed if member in leaned_on and member not in survivors]
+    orphaned = [
+        at.member
+        for at in map(survey.get, staying)
+        if at and at.parent and at.parent not in staying and at.member not in broken
+    ]
+    deleted = [member for member in (*survey.listed, *survey.retained) if member not in staying]
+    yield from _prune_pages(thread, kept, orphaned, deleted)
+    named = {field for at in map(survey.get, staying) if at for field in at.stored_fields()}
+    unnamed = iter(survey.fields - named)
+    while page := tuple(islice(unnamed, PAGE)):
+        yield Call(scripts.FREE, (thread.channels,), page)
+
+
+def _prune_pages(thread: ThreadKeys, *members: Sequence[bytes]) -> Operation[None]:
+    """Keep, orphan and delete members, in that order: nothing goes before those who lean on it are safe."""
+    steps = iter([(kind, member) for kind, group in enumerate(members) for member in group])
+    while page := list(islice(steps, PAGE)):
+        kept, orphaned, deleted = ([member for kind, member in page if kind == wanted] for wanted in range(3))
+        yield Call(
+            scripts.PRUNE,
+            (thread.index, thread.retained),
+            (thread.base, len(kept), len(orphaned), *kept, *orphaned, *deleted),
+        )
+
+
+def copy_thread(context: Context, source_thread_id: str, target_thread_id: str) -> Operation[None]:
+    """Copy all that a thread has stored into another; newest first, so that the copy's latest is right from the start.
+
+    Raises:
+        IncompleteCheckpointError: a part of the source is missing.
+    """
+    source = context.keyspace.thread(address.to_text(source_thread_id, "source_thread_id"))
+    target = context.keyspace.thread(address.to_text(target_thread_id, "target_thread_id"))
+    if source == target:
+        return
+    copied: set[bytes] = set()
+    for read, written in ((source.index, target.index), (source.retained, target.retained)):
+        below_id, below_ns = b"", b""
+        while True:
+            _, cursor, checkpoints, values = yield Call(
+                scripts.LIST,
+                (read, source.channels),
+                (source.base, b"thread", b"", below_id, below_ns, COPY_PAGE, PAGE_BYTES, 1),
+            )
+            if checkpoints:
+                yield from _store_copy(context, target, written, _pack_copy(source, checkpoints, values, copied))
+            if not cursor:
+                break
+            below_ns, below_id = keys.split_member(cursor)
+
+
+def _pack_copy(
+    source: ThreadKeys, checkpoints: Sequence[Sequence[Any]], values: Sequence[bytes | None], copied: set[bytes]
+) -> list[bytes | int]:
+    """The page as copy.lua takes it, without the values that an earlier page brought."""
+    fresh: list[bytes] = []
+    hashes: list[bytes | int] = []
+    for member, *found in checkpoints:
+        at = of_member(source.thread_id, member)
+        if not found:
+            raise records.missing_checkpoint(at)
+        flat: Sequence[bytes] = found[0]
+        places: Sequence[int] = found[1]
+        hashes += member, len(flat), *flat
+        listing = dict(records.pairs(flat)).get(b"channels", b"")
+        stored = (listed for listed in records.parse_listing(listing) if listed.is_stored)
+        for listed, place in zip(stored, places, strict=True):
+            field = listed.field(keys.split_member(member)[0])
+            value: bytes | None = values[place]
+            if value is None and listed.is_required:
+                raise records.missing_value(at, keys.from_part(listed.channel))
+            if value is not None and field not in copied:
+                copied.add(field)
+                fresh += field, value
+    return [len(fresh), *fresh, *hashes]
+
+
+def _store_copy(context: Context, target: ThreadKeys, members: bytes, page: list[bytes | int]) -> Operation[None]:
+    least = context.expiry.least
+    while True:
+        (status,) = yield Call(
+            scripts.COPY,
+            (target.index, members, target.channels),
+            (target.base, context.expiry.lifetime, least, *page),
+        )
+        if status == b"stored":
+            return
+        yield from move(target, context.expiry.lifetime)
+        least = 0

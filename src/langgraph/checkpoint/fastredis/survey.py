@@ -1,0 +1,112 @@
+"""How the checkpoints of a thread hang together, read in pages, for operations that take some of them out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from langgraph.checkpoint.fastredis import keys, records, scripts
+from langgraph.checkpoint.fastredis.call import Call, Operation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from langgraph.checkpoint.fastredis.keys import ThreadKeys
+
+PAGE = 500
+# HSCAN hands the script values too, of which it returns only the fields: a page is small, for values may be large.
+VALUES_PAGE = 100
+
+
+class Surveyed(NamedTuple):
+    """A checkpoint among its kin. Without a listing it has not arrived: there are only writes."""
+
+    member: bytes
+    listing: bytes | None
+    parent_id: bytes | None
+    run: bytes | None
+    delta: bytes | None
+
+    @property
+    def parent(self) -> bytes | None:
+        """The member of its parent."""
+        ns, _ = keys.split_member(self.member)
+        return keys.member(ns, self.parent_id) if self.parent_id else None
+
+    def stored_fields(self) -> Iterator[bytes]:
+        """The fields of the channels hash that it names."""
+        ns, _ = keys.split_member(self.member)
+        return (listed.field(ns) for listed in records.parse_listing(self.listing or b"") if listed.is_stored)
+
+
+class Survey:
+    """A thread as it was read. What is saved meanwhile may be missing, but its values are never taken for unused."""
+
+    def __init__(self) -> None:
+        self.listed: dict[bytes, Surveyed] = {}
+        self.retained: dict[bytes, Surveyed] = {}
+        self.fields: set[bytes] = set()
+
+    def get(self, member: bytes | None) -> Surveyed | None:
+        """A checkpoint that has arrived, listed or not."""
+        found = member and (self.listed.get(member) or self.retained.get(member))
+        return found if found and found.listing is not None else None
+
+    def _seeds(self, at: Surveyed, channel: bytes) -> bool:
+        """Whether a checkpoint stores a value of a channel: a walk for that channel ends there."""
+        for listed in records.parse_listing(at.listing or b""):
+            if listed.channel == channel:
+                ns, _ = keys.split_member(at.member)
+                return bool(listed.holding) or listed.field(ns) in self.fields
+        return False
+
+    def leaned_on(self, survivors: Iterable[bytes]) -> tuple[set[bytes], set[bytes]]:
+        """What must stay for delta channels of the survivors.
+
+        Returns:
+            The ancestors that they lean on; and those checkpoints whose parent is missing although it is needed.
+        """
+        kept: set[bytes] = set()
+        broken: set[bytes] = set()
+        walked: set[tuple[bytes, bytes]] = set()
+        for survivor in survivors:
+            at = self.get(survivor)
+            for channel in at.delta.split(keys.SEPARATOR) if at and at.delta else ():
+                self._walk(at, channel, walked, kept, broken)
+        return kept, broken
+
+    def _walk(
+        self, at: Surveyed | None, channel: bytes, walked: set[tuple[bytes, bytes]], kept: set[bytes], broken: set[bytes]
+    ) -> None:
+        while at and at.parent and (at.parent, channel) not in walked:
+            walked.add((at.parent, channel))
+            above = self.get(at.parent)
+            if above is None:
+                broken.add(at.member)
+                return
+            kept.add(above.member)
+            if self._seeds(above, channel):
+                return
+            at = above
+
+
+def survey_thread(thread: ThreadKeys) -> Operation[Survey]:
+    """Read a thread: its values before its checkpoints, so that a value saved in between is not known, hence not unused."""
+    survey = Survey()
+    cursor = b"0"
+    while True:
+        cursor, fields = yield Call(scripts.SURVEY_VALUES, (thread.channels,), (cursor, VALUES_PAGE))
+        survey.fields.update(fields)
+        if cursor == b"0":
+            break
+    yield from _survey_set(thread, thread.index, survey.listed)
+    yield from _survey_set(thread, thread.retained, survey.retained)
+    return survey
+
+
+def _survey_set(thread: ThreadKeys, members: bytes, found: dict[bytes, Surveyed]) -> Operation[None]:
+    cursor = b""
+    while True:
+        cursor, entries = yield Call(scripts.SURVEY, (members,), (thread.base, cursor, PAGE))
+        found.update((entry[0], Surveyed(*entry)) for entry in entries)
+        if not cursor:
+            return
