@@ -70,12 +70,12 @@ class Savers:
 
     def sync(self, **options: Any) -> RedisSaver:
         """A `RedisSaver` as it is."""
-        client = self._stack.enter_context(self.backend.client())
+        client = self._stack.enter_context(self.backend.client(max_connections=options.pop("max_connections", None)))
         return RedisSaver(client, **{"prefix": self.prefix, **options})
 
     def asynchronous(self, **options: Any) -> AsyncRedisSaver:
         """An `AsyncRedisSaver` as it is."""
-        client = self.backend.async_client()
+        client = self.backend.async_client(max_connections=options.pop("max_connections", None))
         self._stack.push_async_callback(client.aclose)
         return AsyncRedisSaver(client, **{"prefix": self.prefix, **options})
 

@@ -118,14 +118,16 @@ def _cluster(url: str, kinds: Kinds, options: dict[str, Any]) -> tuple[Any, None
 
 
 def _sentinel(url: str, kinds: Kinds, options: dict[str, Any]) -> tuple[Any, None]:
+    """A client that finds its server through sentinels; user and password of the URL are for that server."""
     parts = urlsplit(url)
     service, _, db = parts.path.strip("/").partition("/")
     if not service or (db and not db.isdecimal()):
         message = "redis+sentinel:// needs host:port,host:port/service or …/service/db"
         raise ValueError(message)
-    known = _credentials(parts) | dict(parse_qsl(parts.query))
-    client_options: dict[str, Any] = {**known, "db": int(db or 0), **options}
-    return kinds.sentinel(_hosts(parts), **known).master_for(service, **client_options), None
+    sentinel = kinds.sentinel(_hosts(parts), sentinel_kwargs=options.get("sentinel_kwargs"))
+    known: dict[str, Any] = {**_credentials(parts), **dict(parse_qsl(parts.query)), "db": int(db or 0), **options}
+    known.pop("sentinel_kwargs", None)
+    return sentinel.master_for(service, **known), None
 
 
 _BUILDERS: dict[str, Callable[[str, Kinds, dict[str, Any]], tuple[Any, EmbeddedServer | None]]] = {

@@ -71,6 +71,10 @@ class _Listing:
         else:
             self.done = False
 
+    @property
+    def _is_single(self) -> bool:
+        return self._only is not None and self._scope[0] == b"namespace"
+
     def page(self, most: int | None) -> Operation[list[CheckpointTuple]]:
         """The next checkpoints, at most `most`."""
         if self._filter:
@@ -105,14 +109,14 @@ class _Listing:
         return found
 
     def _count(self, page: int, most: int | None = None) -> int:
-        if self._only and self._scope[0] == b"namespace":
+        if self._is_single:
             return 1
         return page if most is None else min(page, most)
 
     def _advance(self, cursor: bytes) -> None:
         ns, encoded_id = keys.split_member(cursor)
         self._below = encoded_id, ns
-        self.done = not cursor or (self._only is not None and encoded_id != self._only)
+        self.done = not cursor or self._is_single or (self._only is not None and encoded_id != self._only)
 
     def _matching(self, entries: Sequence[Sequence[bytes]]) -> Iterator[bytes]:
         for member, *metadata in entries:

@@ -78,7 +78,8 @@ class RedisSaver(SaverMethods):
             prefix: As for the class.
             ttl: As for the class.
             serde: As for the class.
-            client_options: Passed to redis-py's client: `max_connections`, `socket_timeout`, …
+            client_options: Passed to redis-py's client: `max_connections`, `socket_timeout`, …; with sentinels, what they want
+                themselves as `sentinel_kwargs`.
 
         Raises:
             ValueError: the URL cannot be read.

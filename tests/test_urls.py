@@ -1,0 +1,86 @@
+"""What becomes of a URL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import redis
+import redis.asyncio
+
+from langgraph.checkpoint.fastredis import AsyncRedisSaver, RedisSaver
+from langgraph.checkpoint.fastredis.connect import ASYNC, SYNC, Kinds, connect
+from tests.build import Chain, config_of
+from tests.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(params=[SYNC, ASYNC], ids=["sync", "async"])
+def kinds(request: pytest.FixtureRequest) -> Iterator[Kinds]:
+    """Each half of redis-py."""
+    return request.param  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("redis://host", {"host": "host"}),
+        ("valkey://user:p%40ss@host:7000/3", {"username": "user", "password": "p@ss", "port": 7000, "db": 3}),
+        ("redis://host?socket_timeout=2", {"socket_timeout": 2.0}),
+        ("unix:///path/to/socket?db=2", {"path": "/path/to/socket", "db": 2}),
+        ("redis://host", {"max_connections_of_pool": 7}),
+    ],
+)
+def test_a_simple_url_sets_what_it_says(kinds: Kinds, url: str, expected: dict[str, Any]) -> None:
+    """By redis-py's own reader; options of the caller go to the pool."""
+    options = {"max_connections": 7} if "max_connections_of_pool" in expected else {}
+    client, server = connect(url, kinds, options)
+    assert server is None
+    known = client.connection_pool.connection_kwargs | {"max_connections_of_pool": client.connection_pool.max_connections}
+    assert {name: known.get(name) for name in expected} == expected
+
+
+@pytest.mark.parametrize("scheme", ["rediss", "valkeys"])
+def test_a_tls_url_verifies_by_default(kinds: Kinds, scheme: str) -> None:
+    """As redis-py does."""
+    client, _ = connect(f"{scheme}://host", kinds, {})
+    assert "SSL" in client.connection_pool.connection_class.__name__
+    assert client.connection_pool.connection_kwargs.get("ssl_cert_reqs", "required") == "required"
+
+
+def test_a_sentinel_url_names_service_database_and_user(kinds: Kinds) -> None:
+    """Of the server that they find; what the sentinels want themselves is an option."""
+    options = {"sentinel_kwargs": {"password": "other"}}
+    client, _ = connect("redis+sentinel://user:secret@one:1,two/service/2", kinds, options)
+    pool = client.connection_pool
+    assert pool.service_name == "service"
+    assert pool.connection_kwargs["db"] == 2
+    assert (pool.connection_kwargs["username"], pool.connection_kwargs["password"]) == ("user", "secret")
+    sentinels = [one.connection_pool.connection_kwargs for one in pool.sentinel_manager.sentinels]
+    assert [(one["host"], one["port"], one["password"]) for one in sentinels] == [("one", 1, "other"), ("two", 26379, "other")]
+
+
+def test_an_async_cluster_url_names_its_nodes() -> None:
+    """Nothing is sent yet. (The sync client asks for the layout at once: tests/test_clients.py has a cluster.)"""
+    client, _ = connect("redis+cluster://:secret@one:1,two", ASYNC, {})
+    assert isinstance(client, redis.asyncio.RedisCluster)
+    assert client.connection_kwargs["password"] == "secret"  # noqa: S105
+    assert {(node.host, node.port) for node in client.nodes_manager.startup_nodes.values()} == {("one", 1), ("two", 6379)}
+
+
+async def test_an_embedded_server_lives_as_long_as_its_saver() -> None:
+    """Each saver has its own; with the saver it is gone, directory and all."""
+    with RedisSaver.from_conn_string("embedded://") as one, RedisSaver.from_conn_string("embedded://") as two:
+        one.put(config_of("t"), Chain(one).checkpoint("1"), {}, {})
+        assert one.get_tuple(config_of("t"))
+        assert two.get_tuple(config_of("t")) is None
+        socket = Path(one._link.client.connection_pool.connection_kwargs["path"])  # noqa: SLF001
+        assert socket.exists()
+    assert not socket.parent.exists()
+    async with AsyncRedisSaver.from_conn_string("embedded://") as saver:
+        await saver.asetup()
+        socket = Path(saver._link.client.connection_pool.connection_kwargs["path"])  # noqa: SLF001
+    await eventually(lambda: not socket.parent.exists())
