@@ -26,7 +26,7 @@ local base, scope, ns, below_id, below_ns = ARGV[1], ARGV[2], ARGV[3], ARGV[4], 
 local count, bytes, pending = tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8] == '1'
 
 local spaces = scope == 'thread' and namespaces(members) or { ns }
-local step = newest_first(members, spaces, below_id, below_ns, #spaces > 1 and 8 or count)
+local step = newest_first(members, spaces, below_id, below_ns, #spaces > 1 and 8 or count + 1)
 local page, cursor = new_page(base, channels), ''
 for _ = 1, 1000 do
   cursor = step() or ''

@@ -18,7 +18,7 @@ local members = KEYS[1]
 local base, scope, ns, below_id, below_ns, count = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
 
 local spaces = scope == 'thread' and namespaces(members) or { ns }
-local step = newest_first(members, spaces, below_id, below_ns, #spaces > 1 and 8 or count)
+local step = newest_first(members, spaces, below_id, below_ns, #spaces > 1 and 8 or count + 1)
 local entries, cursor = {}, ''
 for _ = 1, count do
   cursor = step() or ''

@@ -1,0 +1,32 @@
+"""A saver that keeps what it sends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from langgraph.checkpoint.fastredis import RedisSaver
+from langgraph.checkpoint.fastredis.call import Call
+
+if TYPE_CHECKING:
+    from langgraph.checkpoint.fastredis.call import Request
+
+
+class RecordingSaver(RedisSaver):
+    """The same, and every request in `sent`, every reply in `received`."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.sent: list[Request] = []
+        self.received: list[Any] = []
+
+    def _send(self, request: Request) -> Any:
+        self.sent.append(request)
+        self.received.append(super()._send(request))
+        return self.received[-1]
+
+    def calls(self) -> list[Call]:
+        """The script calls since the last time."""
+        found = [request for request in self.sent if isinstance(request, Call)]
+        self.sent.clear()
+        self.received.clear()
+        return found
