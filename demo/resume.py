@@ -2,6 +2,7 @@
 
 import sys
 
+from langchain_core.runnables import RunnableConfig
 from langgraph.types import Command
 
 from demo.agent import chat_agent
@@ -10,7 +11,7 @@ from langgraph.checkpoint.fastredis import RedisSaver
 url, prefix, thread_id = sys.argv[1:]
 with RedisSaver.from_conn_string(url, prefix=prefix) as saver:
     agent = chat_agent(saver)
-    config = {"configurable": {"thread_id": thread_id}}
+    config: RunnableConfig = {"configurable": {"thread_id": thread_id}}
     question = agent.get_state(config).interrupts[0].value
     print(f"  second process: asked {question!r}, answers yes")
     agent.invoke(Command(resume=True), config)

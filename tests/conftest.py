@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import uuid4
 
 import pytest
-import redis
 
 from langgraph.checkpoint.fastredis import AsyncRedisSaver, RedisSaver
 from tests import servers
@@ -18,6 +17,8 @@ from tests.shapes import AsyncShape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import redis
 
 KINDS = ("sync", "async")
 Saver: TypeAlias = Any
@@ -85,13 +86,8 @@ class Savers:
 
 
 @pytest.fixture
-async def make_saver(
-    backend: servers.Backend, kind: str, prefix: str, client: redis.Redis, request: pytest.FixtureRequest
-) -> AsyncIterator[Savers]:
-    """Makes savers; afterwards every thread is deleted through one, and nothing may be left on the server.
-
-    A test that takes keys away itself is marked `breaks_threads`.
-    """
+async def make_saver(backend: servers.Backend, kind: str, prefix: str, client: redis.Redis) -> AsyncIterator[Savers]:
+    """Makes savers; afterwards every thread is deleted through one, and nothing may be left on the server."""
     savers = Savers(backend, kind, prefix)
     yield savers
     assert_deadlines_agree(client, prefix)
@@ -100,11 +96,7 @@ async def make_saver(
         saver.delete_thread(thread.thread_id)
     left = keys_under(client, prefix)
     await savers.aclose()
-    if request.node.get_closest_marker("breaks_threads"):
-        for key in left:
-            client.delete(key)
-    else:
-        assert left == []
+    assert left == []
 
 
 @pytest.fixture
@@ -122,7 +114,7 @@ def assert_deadlines_agree(client: redis.Redis, prefix: str) -> None:
     """All keys of a thread expire together, the data a second after the index; or none does."""
     by_thread: defaultdict[bytes, dict[bytes, int]] = defaultdict(dict)
     for key in keys_under(client, prefix):
-        left: int = client.pttl(key)  # type: ignore[assignment]
+        left: int = client.pttl(key)
         by_thread[key[: key.index(b"}") + 1]][key] = left
     for keys in by_thread.values():
         indexes = [left for key, left in keys.items() if key.endswith(b"}:index")]

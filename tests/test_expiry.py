@@ -25,7 +25,7 @@ MINUTE = timedelta(minutes=1)
 
 def deadlines(client: redis.Redis, prefix: str) -> dict[bytes, int]:
     """Milliseconds left of each key."""
-    return {key: int(client.pttl(key)) for key in keys_under(client, prefix)}  # type: ignore[arg-type]
+    return {key: int(client.pttl(key)) for key in keys_under(client, prefix)}
 
 
 async def save_everything(saver: Any, thread_id: str) -> None:
@@ -54,9 +54,7 @@ async def test_no_key_of_a_thread_with_a_ttl_lacks_one(
     assert all(60_000 < ms <= 67_000 for ms in left.values()), left
 
 
-async def test_a_saver_without_ttl_does_not_take_a_deadline_away(
-    make_saver: Savers, client: redis.Redis, prefix: str
-) -> None:
+async def test_a_saver_without_ttl_does_not_take_a_deadline_away(make_saver: Savers, client: redis.Redis, prefix: str) -> None:
     """E1: two processes with different settings share a thread."""
     await Chain(make_saver(ttl=MINUTE), "t").put({"a": [1] * 20})
     await save_everything(make_saver(), "t")
@@ -79,8 +77,8 @@ async def test_saves_expire_where_the_server_refuses_expire_from_the_user(real_b
     """E3: neither a command of our own nor one in a script is an `EXPIRE` or `PEXPIRE`."""
     with real_backend.client() as admin:
         admin.execute_command("ACL", "SETUSER", "noexpire", "on", ">secret", "~*", "+@all", "-expire", "-pexpire")
-        with real_backend.client(username="noexpire", password="secret") as client:  # noqa: S106
-            with pytest.raises(ResponseError, match="(?i)permission"):
+        with real_backend.client(username="noexpire", password="secret") as client:
+            with pytest.raises(ResponseError, match=r"(?i)permission"):
                 client.expire("key", 1)
             saver = RedisSaver(client, prefix=prefix, ttl=timedelta(milliseconds=300))
             await save_everything(saver, "t")
@@ -89,9 +87,7 @@ async def test_saves_expire_where_the_server_refuses_expire_from_the_user(real_b
         admin.execute_command("ACL", "DELUSER", "noexpire")
 
 
-async def test_an_expired_thread_is_gone_whole_and_listed_nowhere(
-    make_saver: Savers, client: redis.Redis, prefix: str
-) -> None:
+async def test_an_expired_thread_is_gone_whole_and_listed_nowhere(make_saver: Savers, client: redis.Redis, prefix: str) -> None:
     """E7: and the server is empty a second later."""
     saver = make_saver(ttl=timedelta(milliseconds=200))
     chain = await delta_chain(saver, 3)
@@ -112,16 +108,16 @@ async def test_a_thread_never_expires_sooner_than_its_ttl_after_a_write(
     chain = Chain(make_saver(ttl=MINUTE), "t")
     index = f"{prefix}:{{t}}:index"
     await chain.put({"a": [1] * 20})
-    assert 65_000 < client.pttl(index) <= 66_000  # type: ignore[operator]
+    assert 65_000 < client.pttl(index) <= 66_000
     client.pexpire(index, 61_000)
     for key in keys_under(client, prefix):
         client.pexpire(key, 61_000 if key.endswith(b":index") else 62_000)
     await chain.put({"a": [2] * 20})
-    assert 60_000 < client.pttl(index) <= 61_000  # type: ignore[operator]
+    assert 60_000 < client.pttl(index) <= 61_000
     for key in keys_under(client, prefix):
         client.pexpire(key, 59_000 if key.endswith(b":index") else 60_000)
     await chain.write(("a", 1))
-    assert 65_000 < client.pttl(index) <= 66_000  # type: ignore[operator]
+    assert 65_000 < client.pttl(index) <= 66_000
 
 
 async def test_a_read_counts_as_a_write_only_where_asked_for(make_saver: Savers, client: redis.Redis, prefix: str) -> None:
@@ -134,7 +130,7 @@ async def test_a_read_counts_as_a_write_only_where_asked_for(make_saver: Savers,
         for key in keys_under(client, prefix):
             client.pexpire(key, 30_000 if key.endswith(b":index") else 31_000)
         await read
-        return int(client.pttl(index)) > 60_000  # type: ignore[arg-type]
+        return int(client.pttl(index)) > 60_000
 
     for saver, refreshes in ((quiet, False), (refreshing, True)):
         assert await after(saver.aget_tuple(config_of("t"))) is refreshes
@@ -218,7 +214,7 @@ async def test_a_move_cut_short_loses_no_part_before_the_thread(
 
 @pytest.mark.parametrize("call", ["aput", "aput_writes"])
 async def test_a_cancelled_save_leaves_the_old_state_or_the_new_one(
-    backend: Backend, make_saver: Savers, client: redis.Redis, prefix: str, call: str
+    make_saver: Savers, client: redis.Redis, prefix: str, call: str
 ) -> None:
     """E2: cancelled after each number of steps of the event loop, until it gets through."""
     saver = make_saver.asynchronous(ttl=MINUTE)

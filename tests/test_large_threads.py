@@ -81,7 +81,7 @@ async def test_a_long_thread_is_worked_on_in_short_pages(real_backend: Backend, 
         assert history["items"]["seed"] == ["seed"]
         assert [found.metadata["step"] for found in saver.list(config_of("long"))] == list(range(LENGTH - 1, -1, -1))
         assert saver.expire_thread("long", timedelta(hours=1))
-        assert min(client.pttl(key) for key in client.scan_iter(match=f"{prefix}:*", count=5000)) > 3_500_000  # type: ignore[type-var, operator]
+        assert min(client.pttl(key) for key in client.scan_iter(match=f"{prefix}:*", count=5000)) > 3_500_000
         assert saver.persist_thread("long")
         saver.copy_thread("long", "copy")
         assert [thread.checkpoints for thread in saver.list_threads()] == [LENGTH, LENGTH]

@@ -55,13 +55,11 @@ CONFIGS = [
     config_of("nobody"),
 ]
 FILTERS = [None, {}, {"tag": "even"}, {"nested": {"a": [1]}}, {"tag": None}, {"step": 1, "thread": "t"}, {"unknown": 1}]
-BEFORES = [None, "2-1-t", "1", "9", {"configurable": {}}]
+BEFORES: list[Any] = [None, "2-1-t", "1", "9", {"configurable": {}}]
 
 
 @pytest.mark.parametrize("page", [1, 3, 100])
-async def test_every_combination_lists_what_the_reference_lists(
-    saver: Any, monkeypatch: pytest.MonkeyPatch, page: int
-) -> None:
+async def test_every_combination_lists_what_the_reference_lists(saver: Any, monkeypatch: pytest.MonkeyPatch, page: int) -> None:
     """L1, L2, L4, L5: whatever the size of a page; each tuple is what `get_tuple` returns for its id."""
     monkeypatch.setattr(reading, "PAGE", page)
     monkeypatch.setattr(reading, "METADATA_PAGE", page)

@@ -171,7 +171,7 @@ async def test_prune_keeps_exactly_the_values_that_are_named(saver: Any, client:
     await fork.put({"old": [3] * 20})
     await Chain(saver, "t", "child:1").put({"other": [4] * 20})
     await saver.aprune(["t"])
-    fields = client.hkeys(f"{prefix}:{{t}}:channels")
+    fields: list[Any] = client.hkeys(f"{prefix}:{{t}}:channels")
     assert sorted(field.rpartition(b"\0")[0] for field in fields) == [b"\0kept", b"\0old", b"child:1\0other"]
     found = await fork.latest()
     assert found is not None

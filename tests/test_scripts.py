@@ -81,32 +81,37 @@ def test_commands_are_literals_of_core_redis(script: Script) -> None:
     assert not re.search(r"\b(cjson|cmsgpack|struct|bit|pcall|loadstring)\b", script.source)
 
 
+def declared(node: nodes.Node) -> list[Any]:
+    """What a node makes a local name."""
+    match node:
+        case nodes.LocalAssign() | nodes.Forin():
+            return list(node.targets)
+        case nodes.LocalFunction():
+            return [node.name, *node.args]
+        case nodes.AnonymousFunction():
+            return list(node.args)
+        case nodes.Fornum():
+            return [node.target]
+    return []
+
+
 @pytest.mark.parametrize("script", SCRIPTS.values(), ids=list(SCRIPTS))
 def test_no_global_is_used(script: Script) -> None:
     """Found statically: a misspelt name would be nil only when its branch runs."""
     tree = list(lua.walk(lua.parse(script.source)))
-    local: set[str] = set()
-    for node in tree:
-        if isinstance(node, nodes.LocalAssign):
-            local |= {target.id for target in node.targets}
-        elif isinstance(node, nodes.LocalFunction):
-            local |= {node.name.id} | {arg.id for arg in node.args if isinstance(arg, nodes.Name)}
-        elif isinstance(node, nodes.AnonymousFunction):
-            local |= {arg.id for arg in node.args if isinstance(arg, nodes.Name)}
-        elif isinstance(node, nodes.Forin):
-            local |= {target.id for target in node.targets}
-        elif isinstance(node, nodes.Fornum):
-            local.add(node.target.id)
-    fields = {id(node.idx) for node in tree if isinstance(node, nodes.Index) and node.notation is nodes.IndexNotation.DOT}
+    local = {one.id for node in tree for one in declared(node) if isinstance(one, nodes.Name)}
+    members = {id(node.idx) for node in tree if isinstance(node, nodes.Index) and node.notation is nodes.IndexNotation.DOT}
     named = {id(field.key) for node in tree if isinstance(node, nodes.Table) for field in node.fields}
-    names = {node.id for node in tree if isinstance(node, nodes.Name) and id(node) not in fields | named}
+    names = {node.id for node in tree if isinstance(node, nodes.Name) and id(node) not in members | named}
     assert names - local - BUILT_IN == set()
 
 
 def test_every_script_and_every_shared_piece_is_used() -> None:
     """And each is short enough to hold in the head."""
     assert {path.stem for path in FOLDER.glob("*.lua")} == {one.name for one in SCRIPTS.values()}
-    included = {name for path in FOLDER.glob("*.lua") for name in re.findall(r"^--@include (\w+)$", path.read_text(), re.M)}
+    included = {
+        name for path in FOLDER.glob("*.lua") for name in re.findall(r"^--@include (\w+)$", path.read_text(), re.MULTILINE)
+    }
     assert {path.stem for path in (FOLDER / "shared").glob("*.lua")} == included
     for path in FOLDER.rglob("*.lua"):
         assert len(path.read_text().splitlines()) <= 120, path

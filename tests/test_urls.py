@@ -64,7 +64,7 @@ def test_a_sentinel_url_names_service_database_and_user(kinds: Kinds) -> None:
 
 
 def test_an_async_cluster_url_names_its_nodes() -> None:
-    """Nothing is sent yet. (The sync client asks for the layout at once: tests/test_clients.py has a cluster.)"""
+    """Nothing is sent yet; the sync client asks for the layout at once, as tests/test_clients.py shows."""
     client, _ = connect("redis+cluster://:secret@one:1,two", ASYNC, {})
     assert isinstance(client, redis.asyncio.RedisCluster)
     assert client.connection_kwargs["password"] == "secret"  # noqa: S105

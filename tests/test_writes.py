@@ -15,7 +15,7 @@ from tests.build import Chain, config_of
 if TYPE_CHECKING:
     from tests.conftest import Savers
 
-VALUES = (None, "", b"", 0, False, [], {}, "x" * 100)
+VALUES: tuple[Any, ...] = (None, "", b"", 0, False, [], {}, "x" * 100)
 
 
 async def twin_of(chain: Chain) -> Chain:
@@ -56,6 +56,7 @@ async def test_tasks_that_write_at_once_lose_nothing(make_saver: Savers) -> None
     assert [write[2] for write in found.pending_writes or ()] == list(range(150))
 
 
+@pytest.mark.newest
 async def test_a_retried_task_keeps_its_first_values_and_its_last_special_ones(saver: Any) -> None:
     """W2: regular writes keep the first, `__error__`, `__interrupt__`, `__resume__` the last; in one mixed call too."""
     chain = Chain(saver)
@@ -75,6 +76,7 @@ async def test_a_retried_task_keeps_its_first_values_and_its_last_special_ones(s
     assert ("mixed", "d") not in values
 
 
+@pytest.mark.newest
 async def test_writes_come_in_the_order_in_which_they_are_applied(saver: Any) -> None:
     """W3: by task path, then task, then index as a number; never by arrival."""
     chain = Chain(saver)
@@ -91,7 +93,7 @@ async def test_writes_come_in_the_order_in_which_they_are_applied(saver: Any) ->
 
 
 @pytest.mark.parametrize("writes_first", [False, True])
-async def test_writes_may_come_before_their_checkpoint(saver: Any, writes_first: bool) -> None:  # noqa: FBT001
+async def test_writes_may_come_before_their_checkpoint(saver: Any, writes_first: bool) -> None:
     """W4: both orders read the same, and a checkpoint put again keeps its writes."""
     chain = Chain(saver)
     checkpoint = chain.checkpoint("1")

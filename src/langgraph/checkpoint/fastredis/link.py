@@ -6,8 +6,6 @@ import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from redis.exceptions import MaxConnectionsError
-
 from langgraph.checkpoint.fastredis.errors import SaverClosedError
 
 if TYPE_CHECKING:
@@ -67,7 +65,7 @@ def check_client(client: Any, *, asynchronous: bool) -> None:
 
 def advise(error: RedisConnectionError) -> None:
     """Say in Redis' own error what to do about it; its type and what it said stay."""
-    if isinstance(error, MaxConnectionsError):
+    if str(error).startswith("Too many connections"):  # a class of its own only from redis-py 6 on
         advice = "Give the client a BlockingConnectionPool, which waits for a free one, or let the saver make it: from_url does"
     else:
         advice = "Is the server running, and are host, port, user and password right?"

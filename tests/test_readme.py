@@ -1,0 +1,77 @@
+"""What the README says is so: its code runs, its user has enough rights and none too many, its links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import redis
+
+from langgraph.checkpoint.fastredis import RedisSaver
+from langgraph.checkpoint.fastredis.scripts import FOLDER
+from tests.servers import REAL, backend
+from tests.shapes import AsyncShape
+from tests.test_scripts import use_everything
+
+if TYPE_CHECKING:
+    from tests.recording import RecordingSaver
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+ACL = re.search(r"ACL SETUSER my-app ([^`]+)```", README)
+CLIENT_COMMANDS = {"evalsha", "eval", "scan", "ping", "hello", "auth", "select", "client|setinfo"}
+
+
+def test_the_code_blocks_run() -> None:
+    """One after the other, as a reader would type them."""
+    blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    assert len(blocks) >= 4
+    namespace: dict[str, Any] = {"__name__": "readme"}
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), namespace)  # noqa: S102
+
+
+def granted() -> list[str]:
+    """The rules of the README's user."""
+    assert ACL
+    return ACL[1].split()
+
+
+def test_the_rights_are_exactly_what_the_scripts_and_the_client_use() -> None:
+    """None too many, none forgotten."""
+    source = "".join(path.read_text() for path in FOLDER.rglob("*.lua"))
+    used = {command.lower() for command in re.findall(r"redis\.call\('([A-Z]+)'", source)}
+    assert {rule[1:] for rule in granted() if rule.startswith("+")} == used | CLIENT_COMMANDS
+
+
+@pytest.mark.parametrize("name", REAL)
+async def test_a_user_with_those_rights_can_do_everything(name: str) -> None:
+    """Every operation, under the pattern of keys that the README names."""
+    server = backend(name)
+    with server.client() as admin:
+        version: dict[str, Any] = admin.info("server")
+        # Redis 6.2 knows no CLIENT SETINFO, and so no rule for it.
+        rules = [rule for rule in granted() if rule != "+client|setinfo" or not version["redis_version"].startswith("6.")]
+        admin.execute_command("ACL", "SETUSER", "my-app", *[rule.replace("~langgraph:", "~readme:") for rule in rules])
+        with server.client(username="my-app", password="secret") as client:
+            with pytest.raises(redis.exceptions.ResponseError, match=r"(?i)permission"):
+                client.set("readme:key", 1)
+            saver: RecordingSaver | Any = RedisSaver(client, prefix="readme")
+            await use_everything(saver)
+            assert AsyncShape(saver).list_threads
+            assert list(saver.list_threads()) == []
+        admin.execute_command("ACL", "DELUSER", "my-app")
+
+
+def test_links_to_files_lead_somewhere() -> None:
+    """Those within the repository."""
+    links = [link for link in re.findall(r"\]\(([^)]+)\)", README) if "://" not in link]
+    assert links
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_the_readme_is_a_front_page() -> None:
+    """Of about 200 lines."""
+    assert len(README.splitlines()) <= 230
