@@ -36,7 +36,7 @@ async def assert_same_writes(chain: Chain, twin: Chain) -> list[Any]:
 
 def test_threads_that_write_at_once_lose_nothing(make_saver: Savers) -> None:
     """W1: 150 threads save writes on one checkpoint."""
-    saver = make_saver.sync()
+    saver = make_saver.sync(max_connections=200)
     config = config_of("t", "", "1")
     saver.put(config_of("t"), {**Chain(saver).checkpoint("1")}, {}, {})
     with ThreadPoolExecutor(150) as pool:
