@@ -5,6 +5,7 @@ Each is started once, on a Unix socket in a temporary directory, and stopped wit
 
 from __future__ import annotations
 
+import atexit
 import importlib.util
 import shutil
 from dataclasses import dataclass, field
@@ -30,7 +31,6 @@ class Backend:
     fake: bool = False
     url: str = ""
     server: EmbeddedServer | None = None
-    """Kept here as long as the process lives; with the process the server goes."""
 
     def client(self, **options: Any) -> redis.Redis:
         """A sync client, to be closed by the caller."""
@@ -87,4 +87,5 @@ def backend(name: str) -> Backend:
     if name == "fakeredis":
         return Backend(name, {"server": fakeredis.FakeServer()}, fake=True)
     server = EmbeddedServer(binary=binary(name))
+    atexit.register(server.close)
     return Backend(name, {"unix_socket_path": server.socket}, url=server.url, server=server)

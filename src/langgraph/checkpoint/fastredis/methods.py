@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import random
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
@@ -12,6 +11,7 @@ from langgraph.checkpoint.fastredis import checks, history, lifetime, reading, r
 from langgraph.checkpoint.fastredis.context import Context
 from langgraph.checkpoint.fastredis.expiry import TTLConfig, parse_ttl
 from langgraph.checkpoint.fastredis.keys import Keyspace
+from langgraph.checkpoint.fastredis.versions import next_version, note_type
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -69,23 +69,15 @@ class SaverMethods(BaseCheckpointSaver[float]):
                 yield item
 
     def get_next_version(self, current: float | None, channel: None) -> float:
-        """The version after `current`, of the same type.
-
-        New channels count in floats: nine bytes in msgpack, increasing, and with a random fraction, so that two forks of a
-        thread never give one version to two values. Threads that came here with integer or text versions keep those.
-        """
+        """The version after `current`, of the same type: a float, unless the thread began with another saver's."""
         del channel
-        if isinstance(current, str):
-            return cast("float", f"{int(cast('str', current).partition('.')[0]) + 1:032}.{random.random():016}")  # noqa: S311 no secret
-        if isinstance(current, int):
-            return current + 1
-        return int(current or 0) + 1 + random.random()  # noqa: S311 it need not be hard to guess
+        return next_version(current)
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        return self._run(reading.get_tuple(self._context, config))
+        return note_type(self._run(reading.get_tuple(self._context, config)))
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        return await self._arun(reading.get_tuple(self._context, config))
+        return note_type(await self._arun(reading.get_tuple(self._context, config)))
 
     def list(
         self,
