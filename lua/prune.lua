@@ -1,23 +1,33 @@
 --!df flags=allow-undeclared-keys
 --[[
-Takes checkpoints out of a thread: some go, some stay for those who lean on them but are no longer listed.
+Takes checkpoints out of a thread: some go, some stay for those who lean on them but are no longer listed. With them go the
+channel values that nothing names any more. Does nothing where the thread is not as the caller knows it: what was saved since
+may rely on them.
 
-KEYS[1]  index      sorted set of the thread's checkpoints
-KEYS[2]  retained   sorted set of pruned ancestors that are still needed
-ARGV[1]  base       what the key of each checkpoint hash begins with
-ARGV[2]  kept       number of arguments that are a member to keep for others, out of the listing
-ARGV[3]  orphaned   number of arguments that are a member whose parent goes, or has gone
-ARGV[4..]           those two, then the members to delete
-Reply: {'pruned'}
+KEYS[1]  index     sorted set of the thread's checkpoints
+KEYS[2]  channels  hash of the thread's channel values
+KEYS[3]  retained  sorted set of pruned ancestors that are still needed
+ARGV[1]  base      what the key of each checkpoint hash begins with
+ARGV[2]  listed    how many checkpoints the caller knows in the index
+ARGV[3]  kept      number of arguments that are a member to keep for others, out of the listing
+ARGV[4]  orphaned  number of arguments that are a member whose parent goes
+ARGV[5]  deleted   number of arguments that are a member to delete
+ARGV[6..]          those three, then the fields of the channels hash to delete
+Replies: {'pruned'}; {'changed'} where the index holds another number of checkpoints.
 ]]
 --@include checkpoint_key
+--@include in_chunks
 --@include deadline
-local index, retained = KEYS[1], KEYS[2]
-local base, kept, orphaned = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local orphaned_at = 4 + kept
+local index, channels, retained = KEYS[1], KEYS[2], KEYS[3]
+local base, listed, kept, orphaned, deleted = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local orphaned_at = 6 + kept
 local deleted_at = orphaned_at + orphaned
+local freed_at = deleted_at + deleted
 
-for at = 4, orphaned_at - 1 do
+if redis.call('ZCARD', index) ~= listed then
+  return { 'changed' }
+end
+for at = 6, orphaned_at - 1 do
   redis.call('ZADD', retained, 0, ARGV[at])
   redis.call('ZREM', index, ARGV[at])
 end
@@ -26,9 +36,10 @@ hold_data(retained, deadline_of(redis.call('PTTL', index), 0))
 for at = orphaned_at, deleted_at - 1 do
   redis.call('HDEL', checkpoint_key(base, ARGV[at]), 'parent')
 end
-for at = deleted_at, #ARGV do
+for at = deleted_at, freed_at - 1 do
   redis.call('UNLINK', checkpoint_key(base, ARGV[at]))
   redis.call('ZREM', index, ARGV[at])
   redis.call('ZREM', retained, ARGV[at])
 end
+in_chunks(function(...) redis.call('HDEL', channels, ...) end, ARGV, freed_at, #ARGV)
 return { 'pruned' }

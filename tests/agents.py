@@ -5,13 +5,13 @@ of LangGraph are read from them.
 """
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from threading import Event
 from typing import Annotated, Any, TypeAlias
 
 from langchain_core.messages import AIMessage, AnyMessage
 from langgraph.channels import EphemeralValue
-from langgraph.channels.delta import DeltaChannel
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.types import Command, Interrupt, Overwrite, RetryPolicy, Send, interrupt
@@ -77,7 +77,7 @@ def loop(runs: Runs) -> Builder:
     graph: Builder = StateGraph(Log)
     graph.add_node("ask", asks(runs, "ask", "again?"))
     graph.add_edge(START, "ask")
-    graph.add_conditional_edges("ask", lambda state: "ask" if len(state["log"]) < 3 else END)  # noqa: PLR2004 rounds
+    graph.add_conditional_edges("ask", lambda state: "ask" if len(state["log"]) < 3 else END)
     return graph
 
 
@@ -118,11 +118,12 @@ def fan_out(count: int, *interrupting: int) -> Agent:
     return agent
 
 
-def fragile(failures: int, retry_policy: RetryPolicy | None = None) -> Agent:
-    """One of two parallel nodes raises that many times before it works."""
+def fragile(failures: int, gate: Event, retry_policy: RetryPolicy | None = None) -> Agent:
+    """Of two parallel nodes one raises that many times before it works; it waits for the gate to open."""
 
     def agent(runs: Runs) -> Builder:
         def breaks(_: Any) -> dict[str, list[str]]:
+            assert gate.wait(10)
             runs.append("breaks")
             if runs.count("breaks") <= failures:
                 message = f"failure {runs.count('breaks')}"
@@ -130,7 +131,8 @@ def fragile(failures: int, retry_policy: RetryPolicy | None = None) -> Agent:
             return {"log": ["breaks"]}
 
         graph: Builder = StateGraph(Log)
-        graph.add_node("breaks", breaks, retry_policy=retry_policy)
+        node: Node = breaks
+        graph.add_node("breaks", node, retry_policy=retry_policy)
         graph.add_node("steady", says(runs, "steady"))
         graph.add_node("join", says(runs, "join"))
         graph.add_edge(START, "breaks")
@@ -148,11 +150,15 @@ class Chat(TypedDict):
 
 
 def chat(runs: Runs) -> Builder:
-    """Answers with how many messages there are."""
+    """Answers with how many messages there are.
+
+    (Without an id of its own a message gets one while it is being saved, so that now it is saved with one, now without.)
+    """
 
     def answer(state: Chat) -> dict[str, list[AIMessage]]:
         runs.append("answer")
-        return {"messages": [AIMessage(f"{len(state['messages'])} messages, the last: {state['messages'][-1].text}")]}
+        count = len(state["messages"])
+        return {"messages": [AIMessage(f"{count} messages, the last: {state['messages'][-1].text}", id=f"answer to {count}")]}
 
     return line(Chat, answer=answer)
 
@@ -168,7 +174,7 @@ class Place(BaseModel):
 class Route:
     """A value of a class of the user's that holds another."""
 
-    places: tuple[str, ...]
+    places: list[str]
     start: Place = field(default_factory=lambda: Place(name="home"))
 
 
@@ -186,11 +192,14 @@ def traveller(runs: Runs) -> Builder:
     def depart(state: Journey) -> dict[str, Any]:
         runs.append("depart")
         answer = interrupt(state.place)
-        return {"place": Place(name=answer, visits=1), "route": Route((state.place.name, answer), state.place)}
+        return {"place": Place(name=answer, visits=1), "route": Route([state.place.name, answer], state.place)}
 
     def arrive(state: Journey) -> dict[str, Any]:
         runs.append("arrive")
-        return {"place": state.place.model_copy(update={"visits": 2}), "log": [" to ".join(state.route.places)] if state.route else []}
+        return {
+            "place": state.place.model_copy(update={"visits": 2}),
+            "log": [" to ".join(state.route.places)] if state.route else [],
+        }
 
     return line(Journey, depart=depart, arrive=arrive)
 
@@ -200,7 +209,7 @@ def router(runs: Runs) -> Builder:
 
     def choose(state: Log) -> Command[str]:
         runs.append("choose")
-        return Command(goto="inner" if len(state["log"]) < 3 else "last", update={"log": ["choose"]})  # noqa: PLR2004
+        return Command(goto="inner" if len(state["log"]) < 3 else "last", update={"log": ["choose"]})
 
     def leave(_: Log) -> Command[str]:
         runs.append("leave")
@@ -235,8 +244,8 @@ def flasher(runs: Runs) -> Builder:
     return line(Flash, light=light, look=look, look_again=look)
 
 
-PRECIOUS = (
-    Send("work", {"raw": b"\x00\xff", "path": ("a", 1)}),
+PRECIOUS: tuple[Any, ...] = (
+    Send("work", {"raw": b"\x00\xff", "path": ["a", 1]}),
     Command(goto=Send("work", b"\xfe"), update={"log": ["x"]}, resume={"a": 1}),
     Interrupt(value={"question": b"\x01"}, id="i"),
     Overwrite([b"\x02", "x"]),
@@ -253,11 +262,11 @@ class Treasure(TypedDict):
 def treasurer(runs: Runs) -> Builder:
     """Keeps LangGraph's own objects: in its state, inside a `Send`, and as writes that wait for an answer."""
 
-    def collect(_: Treasure) -> dict[str, Any]:
+    def collect(_: Any) -> dict[str, Any]:
         runs.append("collect")
         return {"kept": list(PRECIOUS), "log": ["collect"]}
 
-    def replace(_: Treasure) -> dict[str, Any]:
+    def replace(_: Any) -> dict[str, Any]:
         runs.append("replace")
         return {"log": Overwrite(["replaced"])}
 
@@ -270,10 +279,9 @@ def treasurer(runs: Runs) -> Builder:
         return {"log": [given, interrupt("open?")]}
 
     graph: Builder = StateGraph(Treasure)
-    graph.add_node("collect", collect)
-    graph.add_node("replace", replace)
-    graph.add_node("guard", guard)
-    graph.add_node("work", work)
+    nodes: list[Node] = [collect, replace, guard, work]
+    for node in nodes:
+        graph.add_node(node)
     graph.add_edge(START, "collect")
     graph.add_edge("collect", "replace")
     graph.add_edge("collect", "guard")
@@ -284,9 +292,14 @@ def treasurer(runs: Runs) -> Builder:
 def nested(runs: Runs) -> Builder:
     """Two levels of subgraphs that inherit the checkpointer; the inner one interrupts."""
     inner = line(
-        Log, inner_before=says(runs, "inner_before"), inner_ask=asks(runs, "inner_ask", "inner?"), inner_after=says(runs, "inner_after")
+        Log,
+        inner_before=says(runs, "inner_before"),
+        inner_ask=asks(runs, "inner_ask", "inner?"),
+        inner_after=says(runs, "inner_after"),
     )
-    middle = line(Log, middle_before=says(runs, "middle_before"), inner=inner.compile(), middle_after=says(runs, "middle_after"))
+    middle = line(
+        Log, middle_before=says(runs, "middle_before"), inner=inner.compile(), middle_after=says(runs, "middle_after")
+    )
     return line(Log, before=says(runs, "before"), middle=middle.compile(), after=says(runs, "after"))
 
 
@@ -321,82 +334,3 @@ def rememberer(runs: Runs) -> Builder:
 
     child = line(Memory, listen=listen, reply=reply)
     return line(Question, child=child.compile(checkpointer=True), polish=polish)
-
-
-def extend(items: list[Any], writes: Sequence[list[Any]]) -> list[Any]:
-    """The reducer of delta channels."""
-    return [*items, *(item for write in writes for item in write)]
-
-
-def delta_log(snapshot_frequency: int) -> type[Any]:
-    """A log in a delta channel."""
-
-    class DeltaLog(TypedDict):
-        log: Annotated[list[Any], DeltaChannel(extend, snapshot_frequency=snapshot_frequency)]
-
-    return DeltaLog
-
-
-def recorder(snapshot_frequency: int) -> Agent:
-    """Adds two items in each turn, in two steps, to a delta channel."""
-    return lambda runs: line(delta_log(snapshot_frequency), hear=says(runs, "hear"), answer=says(runs, "answer"))
-
-
-def plain_recorder(runs: Runs) -> Builder:
-    """The same, before it was changed to use a delta channel."""
-    return line(Log, hear=says(runs, "hear"), answer=says(runs, "answer"))
-
-
-def delta_approvals(snapshot_frequency: int) -> Agent:
-    """Parallel nodes write to a delta channel, one after an interrupt; later another interrupts."""
-
-    def agent(runs: Runs) -> Builder:
-        graph: Builder = StateGraph(delta_log(snapshot_frequency))
-        graph.add_node("ask", asks(runs, "ask", "first?"))
-        graph.add_node("steady", says(runs, "steady"))
-        graph.add_node("check", asks(runs, "check", "second?"))
-        graph.add_edge(START, "ask")
-        graph.add_edge(START, "steady")
-        graph.add_edge(["ask", "steady"], "check")
-        return graph
-
-    return agent
-
-
-def delta_nested(snapshot_frequency: int) -> Agent:
-    """A delta channel in a graph and in its subgraph, which has a checkpointer of its own and interrupts."""
-
-    def agent(runs: Runs) -> Builder:
-        class Notes(TypedDict):
-            log: Annotated[list[Any], DeltaChannel(extend, snapshot_frequency=snapshot_frequency)]
-            notes: Annotated[list[Any], DeltaChannel(extend, snapshot_frequency=snapshot_frequency)]
-
-        def note(state: Notes) -> dict[str, list[Any]]:
-            runs.append("note")
-            return {"notes": [len(state["notes"]), interrupt("noted?")]}
-
-        def report(state: Notes) -> Command[str]:
-            runs.append("report")
-            return Command(update={"log": [f"{state['notes']}"]})
-
-        child = line(Notes, note=note, report=report).compile(checkpointer=True)
-
-        def ask_child(_: Any) -> dict[str, list[Any]]:
-            return {"log": [child.invoke({"notes": ["asked"]})["notes"]]}
-
-        return line(delta_log(snapshot_frequency), hear=says(runs, "hear"), child=ask_child, answer=says(runs, "answer"))
-
-    return agent
-
-
-def idle_and_busy(steps: int) -> Agent:
-    """Two delta channels: one written in each of so many steps of a run, one only by the input."""
-
-    def agent(runs: Runs) -> Builder:
-        class TwoLogs(TypedDict):
-            busy: Annotated[list[Any], DeltaChannel(extend, snapshot_frequency=1000)]
-            idle: Annotated[list[Any], DeltaChannel(extend, snapshot_frequency=1000)]
-
-        return line(TwoLogs, **{f"step{number}": says(runs, f"step{number}", "busy") for number in range(steps)})
-
-    return agent

@@ -7,22 +7,21 @@ times, is named by the order in which it appears, or left out.
 
 from __future__ import annotations
 
-import dataclasses
-import re
-from collections import Counter, defaultdict
+from collections import Counter
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import pytest
-from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.types import Command, Send, StateSnapshot
-from pydantic import BaseModel
+from langgraph.types import Command, StateSnapshot
 
+from langgraph.checkpoint.fastredis import AsyncRedisSaver, RedisSaver
 from tests import servers
+from tests.names import Names, by_namespace, first_difference, id_of, without_parent
 from tests.shapes import AsyncShape
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping
 
     from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
@@ -34,14 +33,31 @@ Given: TypeAlias = Any
 """What a graph is invoked with, or a function of the state that returns it."""
 At: TypeAlias = "int | Callable[[StateSnapshot], RunnableConfig] | None"
 
+DURABILITIES = ("sync", "async", "exit")
 on_one_server = pytest.mark.parametrize("backend", [servers.REAL[0]], indirect=True)
-
-_ID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|\b[0-9a-f]{32}\b")
+everywhere_and_in_each_durability = pytest.mark.parametrize(
+    ("backend", "durability"),
+    [*((servers.REAL[0], durability) for durability in DURABILITIES), *((name, "async") for name in servers.ALL[1:])],
+    indirect=["backend"],
+)
+"""Each durability on one server, the default one on the others."""
 
 
 def raw_saver(make_saver: Savers, **options: Any) -> BaseCheckpointSaver[Any]:
     """A saver of the test's kind that a graph can be compiled with."""
     return make_saver.sync(**options) if make_saver.kind == "sync" else make_saver.asynchronous(**options)
+
+
+@asynccontextmanager
+async def saver_with_own_client(make_saver: Savers) -> AsyncIterator[BaseCheckpointSaver[Any]]:
+    """The same, with a client of its own making."""
+    url, prefix = make_saver.backend.url, make_saver.prefix
+    if make_saver.kind == "sync":
+        with RedisSaver.from_url(url, prefix=prefix) as saver:
+            yield saver
+    else:
+        async with AsyncRedisSaver.from_url(url, prefix=prefix) as asynchronous:
+            yield asynchronous
 
 
 class Thread:
@@ -103,7 +119,11 @@ class Thread:
 
     async def invoke(self, given: Given, *, at: At = None, metadata: Mapping[str, Any] | None = None, **options: Any) -> Any:
         """Run the graph."""
-        return await self._call("invoke", await self._given(given), await self._config(at, metadata), **options)
+        result = await self._call("invoke", await self._given(given), await self._config(at, metadata), **options)
+        if "__interrupt__" in result:
+            # Those of parallel nodes come as they are raised; in states, which are compared too, they are in order.
+            result["__interrupt__"].sort(key=lambda one: str(one.value))
+        return result
 
     async def stream(self, given: Given, *, hear: Callable[[Any], object] = id, **options: Any) -> list[Any]:
         """Run the graph and collect what it streams; each part is heard as it comes."""
@@ -129,7 +149,7 @@ class Thread:
         """The stored checkpoints of a namespace, or of all, newest first."""
         scope = {} if namespace is None else {"checkpoint_ns": namespace}
         config: RunnableConfig = {"configurable": {"thread_id": self.thread_id, **scope}}
-        return sorted([one async for one in self.methods.alist(config)], key=lambda one: _id(one.config), reverse=True)
+        return sorted([one async for one in self.methods.alist(config)], key=lambda one: id_of(one.config), reverse=True)
 
     async def head(self) -> CheckpointTuple:
         """The latest stored checkpoint of the root namespace."""
@@ -143,13 +163,13 @@ class Thread:
         return {
             "state": names(await self.state(subgraphs=True)),
             "history": names(await self.history()),
-            "stored": _by_namespace(await self.stored(), names),
+            "stored": by_namespace(await self.stored(), names),
             "runs": Counter(self.runs),
         }
 
     async def seen_now(self) -> dict[str, Any]:
         """The same without the past."""
-        return {"state": Names()(_without_parent(await self.state(subgraphs=True))), "runs": Counter(self.runs)}
+        return {"state": Names()(without_parent(await self.state(subgraphs=True))), "runs": Counter(self.runs)}
 
 
 class Twins:
@@ -158,8 +178,8 @@ class Twins:
     def __init__(self, ours: Thread, reference: Thread) -> None:
         self.ours = ours
         self.reference = reference
-        self.shares_past = True
-        """Set to `False` once the past of ours has been taken away, as `prune` does: then it is not compared."""
+        self.compares_past = True
+        """Set to `False` once the past of ours has been taken away, as `prune` does; or to compare it at the end only."""
 
     async def invoke(self, given: Given, **options: Any) -> Any:
         """Run both."""
@@ -180,17 +200,20 @@ class Twins:
     async def _both(self, method: str, *given: Any, **options: Any) -> Any:
         ours = await getattr(self.ours, method)(*given, **options)
         reference = await getattr(self.reference, method)(*given, **options)
-        if self.shares_past:
-            assert Names()(ours) == Names()(reference)
+        assert_same(self._named(ours), self._named(reference))
         await self.check()
         return ours
 
+    def _named(self, result: Any) -> Any:
+        is_past = isinstance(result, StateSnapshot) and not self.compares_past
+        return Names()(without_parent(result) if is_past else result)
+
     async def check(self) -> None:
         """All that can be seen of the two is the same."""
-        if self.shares_past:
-            assert await self.ours.seen() == await self.reference.seen()
+        if self.compares_past:
+            assert_same(await self.ours.seen(), await self.reference.seen())
         else:
-            assert await self.ours.seen_now() == await self.reference.seen_now()
+            assert_same(await self.ours.seen_now(), await self.reference.seen_now())
 
     def restart(self, saver: BaseCheckpointSaver[Any], agent: Agent | None = None) -> None:
         """Let another process go on with our thread, after an update of the agent perhaps."""
@@ -212,6 +235,12 @@ class Twins:
         return len(await self.ours.history())
 
 
+def assert_same(ours: Any, reference: Any) -> None:
+    """Fail with the first difference."""
+    difference = first_difference(ours, reference)
+    assert difference is None, difference
+
+
 def make_twins(make_saver: Savers, agent: Agent, **compiled: Any) -> Twins:
     """Twins of an agent, with nothing stored yet."""
     kind = make_saver.kind
@@ -222,86 +251,3 @@ def make_twins(make_saver: Savers, agent: Agent, **compiled: Any) -> Twins:
 def all_answered(answer: str = "yes") -> Callable[[StateSnapshot], Any]:
     """What resumes all interrupts of a state at once, each by its id."""
     return lambda state: Command(resume={one.id: f"{answer} to {one.value}" for one in state.interrupts})
-
-
-class Names:
-    """Puts what differs from run to run out of the way: ids become `<0>`, `<1>`…, in the order in which they appear."""
-
-    def __init__(self) -> None:
-        self._names: dict[str, str] = {}
-
-    def text(self, text: str) -> str:
-        """A text, with names for the ids in it."""
-        return _ID.sub(lambda found: self._names.setdefault(found[0], f"<{len(self._names)}>"), text)
-
-    def known(self, text: str) -> str:
-        """The same, for an order in which to name: ids that have no name yet stay without."""
-        return _ID.sub(lambda found: self._names.get(found[0], "<?>"), text)
-
-    def __call__(self, value: Any) -> Any:
-        """A value, with names for the ids in it. Its type stays visible."""
-        if isinstance(value, str):
-            return self.text(value)
-        if isinstance(value, dict):
-            if value.keys() == {"configurable"}:
-                return self._keys(_place(cast("RunnableConfig", value)))
-            return self._keys(value)
-        if isinstance(value, tuple) and hasattr(value, "_fields"):
-            return self._fields(value, value._asdict())
-        if isinstance(value, (list, tuple)):
-            return type(value)(map(self, value))
-        return self._object(value)
-
-    def _object(self, value: Any) -> Any:
-        if isinstance(value, Send):
-            return self._fields(value, {"node": value.node, "arg": value.arg})
-        if isinstance(value, (BaseMessage, BaseModel)):
-            return self._fields(value, dict(value))
-        if dataclasses.is_dataclass(value):
-            return self._fields(value, {one.name: getattr(value, one.name) for one in dataclasses.fields(value)})
-        if isinstance(value, BaseException):
-            return self._fields(value, {"args": value.args})
-        return value
-
-    def _fields(self, value: Any, fields: Mapping[str, Any]) -> tuple[str, Any]:
-        shown = {name: _place(one) if name in ("config", "parent_config") else one for name, one in fields.items()}
-        shown.pop("created_at", None)
-        return type(value).__name__, {name: self(one) for name, one in shown.items()}
-
-
-def _id(config: RunnableConfig) -> str:
-    return str(config["configurable"]["checkpoint_id"])
-
-
-def _place(config: RunnableConfig | None) -> dict[str, Any] | None:
-    """What a config says about a checkpoint; `InMemorySaver` hands on whatever else it was given."""
-    keys = ("thread_id", "checkpoint_ns", "checkpoint_id")
-    return None if config is None else {key: config["configurable"][key] for key in keys if key in config["configurable"]}
-
-
-def _without_parent(state: StateSnapshot) -> StateSnapshot:
-    tasks = tuple(
-        task._replace(state=_without_parent(task.state)) if isinstance(task.state, StateSnapshot) else task for task in state.tasks
-    )
-    return state._replace(parent_config=None, tasks=tasks)
-
-
-def _by_namespace(stored: Iterable[CheckpointTuple], names: Names) -> dict[str, Any]:
-    groups: defaultdict[str, list[CheckpointTuple]] = defaultdict(list)
-    for one in stored:
-        groups[one.config["configurable"]["checkpoint_ns"]].append(one)
-    in_order = sorted(groups, key=lambda ns: (names.known(ns), _id(groups[ns][-1].config)))
-    return {names(ns): [names(_stripped(one)) for one in groups[ns]] for ns in in_order}
-
-
-def _stripped(found: CheckpointTuple) -> CheckpointTuple:
-    """Without its time, and with versions that count updates only: their fractions are random, their types the saver's own."""
-    checkpoint: dict[str, Any] = {**found.checkpoint}
-    del checkpoint["ts"]
-    checkpoint["channel_versions"] = _counts(checkpoint["channel_versions"])
-    checkpoint["versions_seen"] = {node: _counts(seen) for node, seen in checkpoint["versions_seen"].items()}
-    return found._replace(checkpoint=cast("Any", checkpoint))
-
-
-def _counts(versions: Mapping[str, Any]) -> dict[str, int]:
-    return {channel: int(str(version).partition(".")[0]) for channel, version in versions.items()}

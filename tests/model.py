@@ -54,7 +54,7 @@ def newest_first(found: CheckpointTuple) -> tuple[str, bytes]:
 
 def is_small(value: object) -> bool:
     """Whether a value is kept beside its checkpoint rather than among the channel values (README, "Key layout")."""
-    return value is None or type(value) in (bool, int, float) or (type(value) is str and len(value) <= 32)  # noqa: PLR2004
+    return value is None or type(value) in (bool, int, float) or (type(value) is str and len(value) <= 32)
 
 
 def exact(value: Any) -> Any:
@@ -66,6 +66,19 @@ def exact(value: Any) -> Any:
     if isinstance(value, (set, frozenset)):
         return type(value), sorted(map(repr, value))
     return type(value), repr(value) if isinstance(value, float) else value
+
+
+def goes_round(links: Mapping[tuple[str, str], str | None]) -> bool:
+    """Whether following parents ever comes back, where the reference would go on for ever."""
+    for ns, start in links:
+        seen: set[str | None] = set()
+        at: str | None = start
+        while at:
+            if at in seen:
+                return True
+            seen.add(at)
+            at = links.get((ns, at))
+    return False
 
 
 class Reference(InMemorySaver):
@@ -146,25 +159,23 @@ class Reference(InMemorySaver):
     # What it does not have.
 
     def copy_thread(self, source_thread_id: object, target_thread_id: object) -> None:
-        """Copy all that a thread has stored into another; what only the other has stays."""
+        """Copy all that a thread has stored into another; what only the other has stays, and what either lists is listed."""
         source, target = str(source_thread_id), str(target_thread_id)
         if source == target:
             return
-        for at, entry in self._stored(source).items():
+        places = self.index(target) | {at._replace(thread=target) for at in self.index(source)}
+        for at, entry in self.stored(source).items():
             to = at._replace(thread=target)
-            merged = self._merged(at, entry, to)
-            if at in self.retained and to not in self.listed(target):
-                self.retained[to] = merged
-            else:
-                self.retained.pop(to, None)
-                self.storage[target][at.ns][at.id] = merged
+            self.retained[to] = self._merged(at, entry, to)
+        for to in places & self.retained.keys():
+            self.storage[target][to.ns][to.id] = self.retained.pop(to)
         for key in [key for key in self.writes if key[0] == source]:
             self.writes[target, key[1], key[2]].update(self.writes[key])
         self.blobs |= {(target, *field[1:]): blob for field, blob in self.blobs.items() if field[0] == source}
 
     def _merged(self, at: At, entry: Entry, to: At) -> Entry:
         """A checkpoint as its copy is stored: one that has no record of a parent leaves that of an earlier copy alone."""
-        mine = self._stored(to.thread).get(to)
+        mine = self.stored(to.thread).get(to)
         if at not in self.orphans:
             self.orphans.discard(to)
         elif mine is None:
@@ -195,7 +206,7 @@ class Reference(InMemorySaver):
             self._keep_only(thread, newer | {*latest.values()})
 
     def _keep_only(self, thread: str, survivors: set[At]) -> None:
-        stored = self._stored(thread)
+        stored = self.stored(thread)
         with self._retained_in_storage():
             leaned_on, broken = self._leaned_on([at for at in survivors if at in stored])
         staying = survivors | leaned_on
@@ -212,7 +223,7 @@ class Reference(InMemorySaver):
                 self.retained[at] = entry
         for key in [key for key in self.writes if key[0] == thread and At(*key) not in staying]:
             del self.writes[key]
-        named = {key for at, entry in self._stored(thread).items() for key in self._named(at, entry)}
+        named = {key for at, entry in self.stored(thread).items() for key in self._named(at, entry)}
         for field in [field for field in self.blobs if field[0] == thread and field not in named]:
             del self.blobs[field]
 
@@ -234,28 +245,38 @@ class Reference(InMemorySaver):
         spaces = self.storage.get(thread, {})
         return {At(thread, ns, own): entry for ns, entries in spaces.items() for own, entry in entries.items()}
 
-    def _stored(self, thread: str) -> dict[At, Entry]:
+    def stored(self, thread: str) -> dict[At, Entry]:
         """Those and the retained ones."""
         return self.listed(thread) | {at: entry for at, entry in self.retained.items() if at.thread == thread}
 
     def pending(self, thread: str) -> set[At]:
         """Where there are writes whose checkpoint has not arrived."""
-        return {At(*key) for key, writes in self.writes.items() if key[0] == thread and writes} - self._stored(thread).keys()
+        return {At(*key) for key, writes in self.writes.items() if key[0] == thread and writes} - self.stored(thread).keys()
+
+    def index(self, thread: str) -> set[At]:
+        """What a thread has a place in its index for."""
+        return {*self.listed(thread), *self.pending(thread)}
 
     def list_threads(self) -> dict[str, int]:
         """Each thread, and how many places in its index."""
-        found = {thread: len(self.listed(thread)) + len(self.pending(thread)) for thread in {*self.storage, *self.written()}}
+        found = {thread: len(self.index(thread)) for thread in {*self.storage, *(key[0] for key in self.writes)}}
         return {thread: count for thread, count in found.items() if count}
-
-    def written(self) -> set[str]:
-        """Each thread that has writes."""
-        return {key[0] for key, writes in self.writes.items() if writes}
 
     def values_in_hash(self, thread: str) -> int:
         """How many channel values the checkpoints of a thread name that are not so small that they are kept beside them."""
-        fields = {field for at, entry in self._stored(thread).items() for field in self._named(at, entry)}
+        fields = {field for at, entry in self.stored(thread).items() for field in self._named(at, entry)}
         blobs = [self.blobs[field] for field in fields if field in self.blobs]
         return sum(blob[0] != "empty" and not is_small(self.serde.loads_typed(blob)) for blob in blobs)
+
+    def links(self, thread: str) -> dict[tuple[str, str], str | None]:
+        """Which checkpoint of a thread has which parent."""
+        return {(at.ns, at.id): entry[2] for at, entry in self.stored(thread).items() if entry[2]}
+
+    def shares(self, at: At, versions: ChannelVersions) -> bool:
+        """Whether another checkpoint, of any thread, names one of these versions."""
+        fields = {(at.ns, *item) for item in versions.items()}
+        every = [one for thread in self.list_threads() for one in self.stored(thread).items()]
+        return any(field[1:] in fields for one, entry in every if one != at for field in self._named(one, entry))
 
     def _entry(self, at: At) -> Entry:
         return self.storage[at.thread][at.ns][at.id]

@@ -20,6 +20,7 @@ MAY_TALK = {"saver.py", "aio.py", "connect.py", "link.py"}
 PUBLIC = {
     "AsyncRedisSaver",
     "BrokenHistoryError",
+    "BusyThreadError",
     "FastRedisError",
     "IncompleteCheckpointError",
     "RedisSaver",

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from langgraph.types import Command
 
 from tests import agents
-from tests.drivers import DURABILITIES, Thread, make_twins, on_one_server, raw_saver
+from tests.drivers import Thread, everywhere_and_in_each_durability, make_twins, on_one_server, raw_saver
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
@@ -32,7 +31,7 @@ async def namespaces(thread: Thread) -> set[str]:
     return {one.config["configurable"]["checkpoint_ns"] for one in await thread.stored()}
 
 
-@pytest.mark.parametrize("durability", DURABILITIES)
+@everywhere_and_in_each_durability
 async def test_nested_subgraphs_are_seen_and_go_on_in_another_process(make_saver: Savers, durability: str) -> None:
     """Two levels down an agent asks: the states of all three are there, each in its namespace."""
     twins = make_twins(make_saver, agents.nested)
@@ -95,17 +94,16 @@ async def position(twins: Twins, question: str, before: str) -> int:
     return next(at for at, one in enumerate(states) if one.values.get("question") == question and one.next == (before,))
 
 
-@pytest.mark.parametrize("durability", ["sync", "async"])
-async def test_an_old_run_is_answered_with_what_was_remembered_then(make_saver: Savers, durability: str) -> None:
+async def test_an_old_run_is_answered_with_what_was_remembered_then(make_saver: Savers) -> None:
     """L7: the second of three runs of a graph whose subgraph has its own checkpointer."""
     twins = make_twins(make_saver, agents.rememberer)
     for question in "abc":
-        await twins.invoke({"question": question}, durability=durability)
+        await twins.invoke({"question": question})
     assert (await twins.values())["answer"] == "3: a b c."
     assert await namespaces(twins.ours) == {"", "child"}
     for question, answer in (("b", "2: a b."), ("a", "1: a."), ("c", "3: a b c."), ("b", "2: a b.")):
         twins.restart(raw_saver(make_saver))
-        again = await twins.invoke(None, at=await position(twins, question, "child"), durability=durability)
+        again = await twins.invoke(None, at=await position(twins, question, "child"))
         assert again["answer"] == answer
 
 

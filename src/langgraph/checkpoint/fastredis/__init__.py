@@ -3,6 +3,7 @@
 from langgraph.checkpoint.fastredis.aio import AsyncRedisSaver
 from langgraph.checkpoint.fastredis.errors import (
     BrokenHistoryError,
+    BusyThreadError,
     FastRedisError,
     IncompleteCheckpointError,
     SaverClosedError,
@@ -15,6 +16,7 @@ from langgraph.checkpoint.fastredis.threads import ThreadInfo
 __all__ = [
     "AsyncRedisSaver",
     "BrokenHistoryError",
+    "BusyThreadError",
     "FastRedisError",
     "IncompleteCheckpointError",
     "RedisSaver",

@@ -20,5 +20,9 @@ class UnsupportedFormatError(FastRedisError):
     """A checkpoint was stored in a layout that this version does not know."""
 
 
+class BusyThreadError(FastRedisError):
+    """A thread could not be pruned, because something was saved into it all the time. Nothing is lost."""
+
+
 class SaverClosedError(FastRedisError, RuntimeError):
     """A saver was used after it had been closed."""

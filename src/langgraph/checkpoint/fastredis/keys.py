@@ -146,10 +146,12 @@ class Keyspace:
         literal = b"".join(b"\\" + bytes([c]) if c in b"*?[]^\\-" else bytes([c]) for c in prefix)
         return literal + b":{*}:index"
 
-    def thread_id(self, index: bytes) -> str:
-        """The thread that an index key belongs to."""
+    def thread_id(self, index: bytes) -> str | None:
+        """The thread that a key is the index of; `None` for a key of another kind, whose namespace looks like that end."""
         start = len(encode(self.prefix.translate(_UNSAFE_IN_KEYS))) + 2
         quoted = index[start : -len(b"}:index")].decode()
+        if "}" in quoted:
+            return None
         if quoted == "%":
             return ""
         return quoted.replace("%7B", "{").replace("%7D", "}").replace("%25", "%")

@@ -154,15 +154,22 @@ def pack_body(
     """Field, value of everything in a checkpoint hash but listing and writes."""
     whole = get_checkpoint_metadata(config, metadata)
     body = {name: value for name, value in checkpoint.items() if name != "channel_values"}
-    leaning = whole.get("counters_since_delta_snapshot") or {}
+    # LangGraph counts for channels that were never written, too; without a version there is nothing to rebuild.
+    counters = whole.get("counters_since_delta_snapshot") or {}
+    leaning = [channel for channel in counters if channel in checkpoint["channel_versions"]]
     return [
         *(b"format", FORMAT),
         *(b"parent", parent),
         *(b"run", keys.encode(str(whole.get("run_id") or ""))),
         *(b"checkpoint", to_blob(serde, body)),
         *(b"metadata", to_blob(serde, whole)),
-        *(b"delta", keys.SEPARATOR.join(keys.to_part(channel) for channel in leaning)),
+        *(b"delta", b"".join(keys.to_part(channel) + keys.SEPARATOR for channel in leaning)),
     ]
+
+
+def parse_delta(delta: bytes) -> list[bytes]:
+    """The channels that lean on ancestors, as listings name them."""
+    return delta.split(keys.SEPARATOR)[:-1]
 
 
 def pack_writes(

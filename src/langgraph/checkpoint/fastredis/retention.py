@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from itertools import islice
-from typing import TYPE_CHECKING, Any
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from langgraph.checkpoint.fastredis import address, keys, records, scripts
 from langgraph.checkpoint.fastredis.call import Call, Operation
+from langgraph.checkpoint.fastredis.errors import BusyThreadError
 from langgraph.checkpoint.fastredis.lifetime import move
 from langgraph.checkpoint.fastredis.reading import PAGE_BYTES, of_member
 from langgraph.checkpoint.fastredis.survey import Survey, survey_thread
 from langgraph.checkpoint.fastredis.threads import ThreadScan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from langgraph.checkpoint.fastredis.context import Context
     from langgraph.checkpoint.fastredis.keys import ThreadKeys
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 PAGE = 500
 COPY_PAGE = 100
 STRATEGIES = ("keep_latest", "delete")
+ATTEMPTS = 20
+_KINDS = _KEPT, _ORPHANED, _DELETED, _FREED = range(4)
 
 
 def _ids(ids: Sequence[str], name: str) -> list[str]:
@@ -48,20 +51,20 @@ def prune(context: Context, thread_ids: Sequence[str], strategy: str) -> Operati
         if strategy == "delete":
             yield from delete_thread(context, thread_id)
         else:
-            thread = context.keyspace.thread(thread_id)
-            survey = yield from survey_thread(thread)
-            yield from _keep_only(thread, survey, set(_latest(survey)))
+            yield from _keep_only(context.keyspace.thread(thread_id), _latest)
 
 
-def _latest(survey: Survey) -> Iterator[bytes]:
+def _latest(survey: Survey) -> set[bytes]:
     """The latest checkpoint of each namespace, and newer ones that have not arrived."""
+    latest: set[bytes] = set()
     found: set[bytes] = set()
     for member in sorted(survey.listed, key=keys.split_member, reverse=True):
         ns, _ = keys.split_member(member)
         if ns not in found:
-            yield member
+            latest.add(member)
             if survey.listed[member].listing is not None:
                 found.add(ns)
+    return latest
 
 
 def delete_for_runs(context: Context, run_ids: Sequence[str]) -> Operation[None]:
@@ -69,44 +72,69 @@ def delete_for_runs(context: Context, run_ids: Sequence[str]) -> Operation[None]
     runs = {keys.encode(run_id) for run_id in _ids(run_ids, "run_ids")} - {b""}
     if not runs:
         return
+
+    def of_other_runs(survey: Survey) -> set[bytes]:
+        return {member for member, at in survey.listed.items() if at.run not in runs}
+
     scan = ThreadScan(context)
     while (thread_ids := (yield from scan.page())) is not None:
         for thread_id in thread_ids:
-            thread = context.keyspace.thread(thread_id)
-            survey = yield from survey_thread(thread)
-            survivors = {member for member, at in survey.listed.items() if at.run not in runs}
-            if len(survivors) < len(survey.listed):
-                yield from _keep_only(thread, survey, survivors)
+            yield from _keep_only(context.keyspace.thread(thread_id), of_other_runs)
 
 
-def _keep_only(thread: ThreadKeys, survey: Survey, survivors: set[bytes]) -> Operation[None]:
-    """Take all but the survivors out of a thread, but keep for them, unlisted, what their delta channels lean on."""
-    leaned_on, broken = survey.leaned_on(survivors)
+def _keep_only(thread: ThreadKeys, survivors: Callable[[Survey], set[bytes]]) -> Operation[None]:
+    """Take all but the survivors out of a thread, and what an earlier attempt, cut short, may have left behind.
+
+    Raises:
+        BusyThreadError: something was saved into the thread during each of the attempts.
+    """
+    for _ in range(ATTEMPTS):
+        survey = yield from survey_thread(thread)
+        if (yield from _prune_pages(thread, len(survey.listed), _plan(survey, survivors(survey)))):
+            return
+    message = f"thread {thread.thread_id!r} is written to faster than it can be pruned; try again when its run has ended"
+    raise BusyThreadError(message)
+
+
+class _Step(NamedTuple):
+    """A member or, if it is freed, a field of the channels hash, and what becomes of it."""
+
+    kind: int
+    what: bytes
+    unlists: bool = False
+
+
+def _plan(survey: Survey, survivors: set[bytes]) -> Iterator[_Step]:
+    """What to do, in order: nothing goes before those who lean on it are safe."""
+    leaned_on = survey.leaned_on(survivors)
     staying = survivors | leaned_on
     kept = [member for member in survey.listed if member in leaned_on and member not in survivors]
-    orphaned = [
-        at.member
-        for at in map(survey.get, staying)
-        if at and at.parent and at.parent not in staying and at.member not in broken
-    ]
-    deleted = [member for member in (*survey.listed, *survey.retained) if member not in staying]
-    yield from _prune_pages(thread, kept, orphaned, deleted)
-    named = {field for at in map(survey.get, staying) if at for field in at.stored_fields()}
-    unnamed = iter(survey.fields - named)
-    while page := tuple(islice(unnamed, PAGE)):
-        yield Call(scripts.FREE, (thread.channels,), page)
+    deleted = [member for member in (*survey.retained, *survey.listed) if member not in staying]
+    going = set(deleted)
+    # With the last of its checkpoints the index of a thread goes, and with that the way to find what is left.
+    last = [] if survivors else [deleted.pop() for _ in deleted[-1:]]
+    remaining = [at for at in map(survey.get, staying) if at]
+    named = {field for at in remaining for field in at.stored_fields()}
+    yield from (_Step(_KEPT, member, unlists=True) for member in kept)
+    yield from (_Step(_ORPHANED, at.member) for at in remaining if at.parent in going)
+    yield from (_Step(_DELETED, member, member in survey.listed) for member in deleted)
+    yield from (_Step(_FREED, field) for field in survey.fields - named)
+    yield from (_Step(_DELETED, member, member in survey.listed) for member in last)
 
 
-def _prune_pages(thread: ThreadKeys, *members: Sequence[bytes]) -> Operation[None]:
-    """Keep, orphan and delete members, in that order: nothing goes before those who lean on it are safe."""
-    steps = iter([(kind, member) for kind, group in enumerate(members) for member in group])
+def _prune_pages(thread: ThreadKeys, listed: int, steps: Iterator[_Step]) -> Operation[bool]:
+    """Take the steps, a page at a time; whether the thread stayed, but for that, as it was surveyed."""
     while page := list(islice(steps, PAGE)):
-        kept, orphaned, deleted = ([member for kind, member in page if kind == wanted] for wanted in range(3))
-        yield Call(
+        groups = [[step.what for step in page if step.kind == kind] for kind in _KINDS]
+        (status,) = yield Call(
             scripts.PRUNE,
-            (thread.index, thread.retained),
-            (thread.base, len(kept), len(orphaned), *kept, *orphaned, *deleted),
+            (thread.index, thread.channels, thread.retained),
+            (thread.base, listed, *map(len, groups[:_FREED]), *chain.from_iterable(groups)),
         )
+        if status == b"changed":
+            return False
+        listed -= sum(step.unlists for step in page)
+    return True
 
 
 def copy_thread(context: Context, source_thread_id: str, target_thread_id: str) -> Operation[None]:

@@ -31,7 +31,10 @@ def put(
     """
     above = address.parse(config)
     saved = above._replace(namespace=above.namespace or "", checkpoint_id=address.to_text(checkpoint["id"], "checkpoint['id']"))
-    ns, own_id = keys.to_part(saved.namespace or ""), keys.to_id(saved.checkpoint_id or "")
+    if not saved.checkpoint_id:
+        message = f"a checkpoint of thread {saved.thread_id!r} has an empty id, under which it could not be read again"
+        raise ValueError(message)
+    ns, own_id = keys.to_part(saved.namespace or ""), keys.to_id(saved.checkpoint_id)
     parent_id = keys.to_id(above.checkpoint_id or "")
     thread = context.keyspace.thread(saved.thread_id)
     own = thread.checkpoint(ns, own_id)

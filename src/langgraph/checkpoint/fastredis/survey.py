@@ -59,34 +59,24 @@ class Survey:
                 return bool(listed.holding) or listed.field(ns) in self.fields
         return False
 
-    def leaned_on(self, survivors: Iterable[bytes]) -> tuple[set[bytes], set[bytes]]:
-        """What must stay for delta channels of the survivors.
-
-        Returns:
-            The ancestors that they lean on; and those checkpoints whose parent is missing although it is needed.
-        """
+    def leaned_on(self, survivors: Iterable[bytes]) -> set[bytes]:
+        """The ancestors that delta channels of the survivors lean on."""
         kept: set[bytes] = set()
-        broken: set[bytes] = set()
         walked: set[tuple[bytes, bytes]] = set()
         for survivor in survivors:
             at = self.get(survivor)
-            for channel in at.delta.split(keys.SEPARATOR) if at and at.delta else ():
-                self._walk(at, channel, walked, kept, broken)
-        return kept, broken
+            for channel in records.parse_delta(at.delta or b"") if at else ():
+                kept.update(self._walk(at, channel, walked))
+        return kept
 
-    def _walk(
-        self, at: Surveyed | None, channel: bytes, walked: set[tuple[bytes, bytes]], kept: set[bytes], broken: set[bytes]
-    ) -> None:
+    def _walk(self, at: Surveyed | None, channel: bytes, walked: set[tuple[bytes, bytes]]) -> Iterator[bytes]:
         while at and at.parent and (at.parent, channel) not in walked:
             walked.add((at.parent, channel))
-            above = self.get(at.parent)
-            if above is None:
-                broken.add(at.member)
-                return
-            kept.add(above.member)
-            if self._seeds(above, channel):
-                return
-            at = above
+            at = self.get(at.parent)
+            if at:
+                yield at.member
+                if self._seeds(at, channel):
+                    return
 
 
 def survey_thread(thread: ThreadKeys) -> Operation[Survey]:

@@ -43,7 +43,8 @@ class ThreadScan:
             return None
         new = [key for key in dict.fromkeys(page) if key not in self._seen]
         self._seen.update(new)
-        return [self._keyspace.thread_id(key) for key in new]
+        found = (self._keyspace.thread_id(key) for key in new)
+        return [thread_id for thread_id in found if thread_id is not None]
 
 
 def each_thread(context: Context, visit: Callable[[str], Iterator[Operation[list[T]]]]) -> Iterator[Operation[list[T]]]:
