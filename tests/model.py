@@ -207,14 +207,12 @@ class Reference(InMemorySaver):
 
     def _keep_only(self, thread: str, survivors: set[At]) -> None:
         stored = self.stored(thread)
-        with self._retained_in_storage():
-            leaned_on, broken = self._leaned_on([at for at in survivors if at in stored])
-        staying = survivors | leaned_on
+        staying = survivors | self._leaned_on(survivors & stored.keys())
         self.retained = {at: entry for at, entry in self.retained.items() if at.thread != thread}
         self.storage.pop(thread, None)
-        for at in staying & set(stored):
+        for at in staying & stored.keys():
             entry = stored[at]
-            if entry[2] and at._replace(id=entry[2]) not in staying and at not in broken:
+            if entry[2] and at._replace(id=entry[2]) in stored.keys() - staying:
                 self.orphans.add(at)
                 entry = entry[0], entry[1], None
             if at in survivors:
@@ -227,16 +225,14 @@ class Reference(InMemorySaver):
         for field in [field for field in self.blobs if field[0] == thread and field not in named]:
             del self.blobs[field]
 
-    def _leaned_on(self, survivors: Sequence[At]) -> tuple[set[At], set[At]]:
-        """The ancestors on the way to the seeds of the survivors' delta channels; those whose needed parent is missing."""
+    def _leaned_on(self, survivors: set[At]) -> set[At]:
+        """The ancestors on the way to the seeds of the survivors' delta channels."""
         kept: set[At] = set()
-        broken: set[At] = set()
-        for survivor in survivors:
-            for channel in self._metadata(self._entry(survivor)).get(LEANING) or {}:
-                passed, missing = self._walk(survivor, [channel])
-                kept.update(passed)
-                broken.update(missing)
-        return kept, broken
+        with self._retained_in_storage():
+            for survivor in survivors:
+                for channel in self._metadata(self._entry(survivor)).get(LEANING) or {}:
+                    kept.update(self._walk(survivor, [channel])[0])
+        return kept
 
     # Looking at the storage.
 
@@ -289,20 +285,20 @@ class Reference(InMemorySaver):
         versions = self.serde.loads_typed(entry[0])["channel_versions"]
         return [(at.thread, at.ns, channel, version) for channel, version in versions.items()]
 
-    def _walk(self, at: At, channels: Sequence[str]) -> tuple[Sequence[At], Sequence[At]]:
-        """The ancestors that hold the history of the channels; and the one whose parent is missing, if that is needed."""
+    def _walk(self, at: At, channels: Sequence[str]) -> tuple[Sequence[At], bool]:
+        """The ancestors that hold the history of the channels; and whether one is missing that is needed."""
         wanted = set(channels)
         passed: deque[At] = deque()
         while wanted and (parent := self._entry(at)[2]):
             above = at._replace(id=parent)
             entry = self.storage[at.thread][at.ns].get(parent)
             if entry is None:
-                return passed, [at]
+                return passed, True
             passed.append(above)
             seeded = {field[2] for field in self._named(above, entry) if self.blobs.get(field, ("empty",))[0] != "empty"}
             wanted -= seeded
             at = above
-        return passed, []
+        return passed, False
 
     @contextmanager
     def _retained_in_storage(self) -> Iterator[None]:

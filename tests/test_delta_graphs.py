@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from tests.drivers import Given
     from tests.servers import Backend
 
+pytestmark = pytest.mark.newest
+
 GO = {"log": ["go"]}
 RUNS: dict[str, tuple[Any, list[Given]]] = {
     "recorder": (delta_agents.recorder, [GO, {"log": ["a", "b"]}, {"log": []}, {"log": Overwrite(["new"])}, GO]),

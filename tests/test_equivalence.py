@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
     from tests import servers
 
+pytestmark = pytest.mark.newest
+
 SETTINGS = settings(
     max_examples=int(os.environ.get("EQUIVALENCE_EXAMPLES", "25")),
     stateful_step_count=int(os.environ.get("EQUIVALENCE_STEPS", "50")),
@@ -238,7 +240,10 @@ class Machine(RuleBasedStateMachine):
             assert {one.thread_id: one.expires_in is not None for one in infos} == self.expiring
             tags = {key[: key.index(b"}")] for key in keys_under(self.client, self.root)}
             assert tags == {key[: key.index(b"}")] for key in (self.keyspace.thread(name).index for name in threads)}
-            assert_deadlines_agree(self.client, self.root)
+            try:
+                assert_deadlines_agree(self.client, self.root)
+            except AssertionError:  # A stall between two readings looks like this too, but not twice.
+                assert_deadlines_agree(self.client, self.root)
         self.changed.clear()
 
     # Saving.
@@ -246,8 +251,9 @@ class Machine(RuleBasedStateMachine):
     def mint(self, kind: str, current: Any) -> Any:
         """A version that no value has had yet: the saver's own, or as other savers count."""
         self.versions += 1
-        if kind == "own" and not isinstance(current, int):
-            return self.saver.get_next_version(current, None)
+        own = self.saver.get_next_version(current, None)
+        if kind == "own" and not isinstance(own, int):
+            return own
         return self.versions if kind == "int" else f"{self.versions:032}.{self.versions}"
 
     def store(self, at: At, parent: str | None, base: CheckpointTuple | None, changes: Any, extra: dict[str, Any]) -> None:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from tests.conftest import Savers
     from tests.drivers import Given
 
+pytestmark = pytest.mark.newest
+
 GO = {"log": ["go"]}
 RUNS: dict[str, tuple[Agent, list[Given]]] = {
     "approvals": (agents.approvals, [GO, *(Command(resume=answer) for answer in "123"), GO, GO]),

@@ -100,8 +100,14 @@ def cut() -> None:
 
 @on_one_server
 @pytest.mark.parametrize("strategy", ["runs", "prune"])
-def test_what_is_saved_while_a_thread_is_pruned_stays_whole(client: redis.Redis, prefix: str, strategy: str) -> None:
-    """D8: a checkpoint that arrives in the middle relies on a value and an ancestor that had just been found unused."""
+@pytest.mark.parametrize("early", ["checkpoint", "writes"])
+def test_what_is_saved_while_a_thread_is_pruned_stays_whole(
+    client: redis.Redis, prefix: str, strategy: str, early: str
+) -> None:
+    """D8: a checkpoint that arrives in the middle relies on a value and an ancestor that had just been found unused.
+
+    Its writes may have arrived before it, so that it is in the index already.
+    """
     saver = RedisSaver(client, prefix=prefix)
     prune: Any = {"runs": retention.delete_for_runs, "prune": retention.prune}[strategy]
     given: Any = (["old"],) if strategy == "runs" else (["t"], "keep_latest")
@@ -118,6 +124,8 @@ def test_what_is_saved_while_a_thread_is_pruned_stays_whole(client: redis.Redis,
         saver.put(config_of("t"), body("1", {"a": LARGE}, {"a": 1.5, "d": 1.5}), metadata, {"a": 1.5, "d": 1.5})
         saver.put_writes(config_of("t", "", "1"), [("d", "written")], "task")
         saver.put(config_of("t", "", "1"), body("2", {"a": [2] * 20}, {"a": 2.5, "d": 1.5}), metadata, {"a": 2.5})
+        if early == "writes":
+            saver.put_writes(config_of("t", "", "3"), [("a", 1)], "task")
         if not interrupted(saver, prune(saver._context, *given), after, fork):  # noqa: SLF001
             break
         found = saver.get_tuple(config_of("t"))

@@ -24,6 +24,8 @@ from tests.drivers import (
 if TYPE_CHECKING:
     from tests.conftest import Savers
 
+pytestmark = pytest.mark.newest
+
 GO = {"log": ["go"]}
 
 

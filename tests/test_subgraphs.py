@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from langgraph.types import Command
 
 from tests import agents
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
     from tests.conftest import Savers
     from tests.drivers import Twins
+
+pytestmark = pytest.mark.newest
 
 GO = {"log": ["go"]}
 TASK = "[0-9a-f-]{36}"

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from tests.agents import Agent
     from tests.conftest import Savers
 
+pytestmark = pytest.mark.newest
+
 GO = {"log": ["go"]}
 FREQUENCIES = (1, 3, 1000)
 DELTA_AGENTS = {

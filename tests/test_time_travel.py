@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from tests.conftest import Savers
     from tests.drivers import Twins
 
+pytestmark = pytest.mark.newest
+
 GO = {"log": ["go"]}
 AGENTS = {
     "plain": plain_recorder,
