@@ -8,17 +8,21 @@ KEYS[3]  retained  sorted set of pruned ancestors that are still needed
 ARGV[1]  base      what the key of each checkpoint hash begins with
 ARGV[2]  lifetime  ms from now, 0 for no deadline
 ARGV[3]  count     checkpoints in the page at most
-Replies: {'absent'} where there is no such thread; {'moved'}; {'long', deadline, later}: the thread has more checkpoints
+ARGV[4]  due       only where the thread has less than so many ms left; 0 for whatever it has
+Replies: {'absent'} where there is no such thread; {'moved'}, also where it was not due; {'long', deadline, later}: the thread has more checkpoints
          than that, `deadline` (empty for none) is to be set page by page, `later` is 1 where the thread's is earlier.
 ]]
 --@include checkpoint_key
 --@include deadline
 local index, channels, retained = KEYS[1], KEYS[2], KEYS[3]
-local base, lifetime, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local base, lifetime, count, due = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 
 local left = redis.call('PTTL', index)
 if left == -2 then
   return { 'absent' }
+end
+if due > 0 and (left == -1 or left >= due) then
+  return { 'moved' }
 end
 local deadline = lifetime > 0 and after(lifetime) or nil
 if redis.call('ZCARD', index) + redis.call('ZCARD', retained) > count then

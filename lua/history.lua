@@ -47,18 +47,19 @@ local function seed_of(listing, channel)
   return (value or holding == '+') and { channel, '+', value }
 end
 
+-- (A checkpoint that was read a moment ago and has been pruned since, or whose thread is just expiring, is walked from too.)
 -- The wanted writes of an ancestor, and its parent and listing.
 local function gather(hash)
   local step, above, listing = {}, '', nil
   for at = 1, #hash, 2 do
     local field, value = hash[at], hash[at + 1]
+    size = size + #value
     if string.sub(field, 1, 6) == 'write:' then
       local path_ends = string.find(value, '\0', 1, true)
       local channel_ends = string.find(value, '\0', path_ends + 1, true)
       if wanted[string.sub(value, path_ends + 1, channel_ends - 1)] then
         step[#step + 1] = field
         step[#step + 1] = value
-        size = size + #value
       end
     elseif field == 'parent' then
       above = value
@@ -76,13 +77,11 @@ if parent == '' then
     if not member then
       return { left, status, from }
     end
-  elseif not redis.call('ZSCORE', index, member) then
-    return { left, 'absent' }
   end
   local stored = redis.call('HMGET', checkpoint_key(base, member), 'channels', 'parent')
   if not stored[1] then
-    local gone = redis.call('EXISTS', checkpoint_key(base, member)) == 0
-    return { left, gone and 'evicted' or 'absent', member }
+    local lost = redis.call('EXISTS', checkpoint_key(base, member)) == 0 and redis.call('ZSCORE', index, member)
+    return { left, lost and 'evicted' or 'absent', member }
   end
   parent = stored[2] or ''
 end

@@ -9,25 +9,33 @@ KEYS[2]  channels  hash of the thread's channel values
 KEYS[3]  retained  sorted set of pruned ancestors that are still needed
 ARGV[1]  base      what the key of each checkpoint hash begins with
 ARGV[2]  listed    how many checkpoints the caller knows in the index
-ARGV[3]  kept      number of arguments that are a member to keep for others, out of the listing
-ARGV[4]  orphaned  number of arguments that are a member whose parent goes
-ARGV[5]  deleted   number of arguments that are a member to delete
-ARGV[6..]          those three, then the fields of the channels hash to delete
-Replies: {'pruned'}; {'changed'} where the index holds another number of checkpoints.
+ARGV[3]  pending   number of arguments that are a listed member that has not arrived, as the caller knows it
+ARGV[4]  kept      number of arguments that are a member to keep for others, out of the listing
+ARGV[5]  orphaned  number of arguments that are a member whose parent goes
+ARGV[6]  deleted   number of arguments that are a member to delete
+ARGV[7..]          those four, then the fields of the channels hash to delete
+Replies: {'pruned'}; {'changed'} where the index holds another number of checkpoints, or one of those has arrived.
 ]]
 --@include checkpoint_key
 --@include in_chunks
 --@include deadline
 local index, channels, retained = KEYS[1], KEYS[2], KEYS[3]
-local base, listed, kept, orphaned, deleted = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
-local orphaned_at = 6 + kept
+local base, listed, pending = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local kept, orphaned, deleted = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+local kept_at = 7 + pending
+local orphaned_at = kept_at + kept
 local deleted_at = orphaned_at + orphaned
 local freed_at = deleted_at + deleted
 
 if redis.call('ZCARD', index) ~= listed then
   return { 'changed' }
 end
-for at = 6, orphaned_at - 1 do
+for at = 7, kept_at - 1 do
+  if redis.call('HEXISTS', checkpoint_key(base, ARGV[at]), 'channels') == 1 then
+    return { 'changed' }
+  end
+end
+for at = kept_at, orphaned_at - 1 do
   redis.call('ZADD', retained, 0, ARGV[at])
   redis.call('ZREM', index, ARGV[at])
 end

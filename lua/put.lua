@@ -15,7 +15,7 @@ ARGV[6]  values      number of arguments that are field, value of the channels h
 ARGV[7]  relied      number of arguments that are a field of the channels hash relied on
 ARGV[8]  cleared     number of arguments that are a field of the channels hash whose channel has no value
 ARGV[9..]            those four, then channel, NUL, version of each carried channel: without a value, but not new
-Replies: {'stored'}; {'missing', position...} of the relied fields that are not there, counted from 1;
+Replies: {'stored'}; {'missing', position...} of the relied fields that are not there (none is, in a new thread), from 1;
          {'expiring'} where less than `least` is left. Nothing is stored but in the first case.
 ]]
 --@include in_chunks
@@ -28,10 +28,13 @@ local relied_at = values_at + values
 local cleared_at = relied_at + relied
 local carried_at = cleared_at + cleared
 
+local left = redis.call('PTTL', index)
+local is_new = left == -2
+
 local function missing()
   local reply = { 'missing' }
   for at = relied_at, cleared_at - 1 do
-    if redis.call('HEXISTS', channels, ARGV[at]) == 0 then
+    if is_new or redis.call('HEXISTS', channels, ARGV[at]) == 0 then
       reply[#reply + 1] = at - relied_at + 1
     end
   end
@@ -41,11 +44,12 @@ end
 -- A small value lives in the listing of each checkpoint, so a carried channel takes it over from the parent's.
 local function carry()
   local above = carried_at <= #ARGV and redis.call('HGET', parent, 'channels') or ''
-  local entries = { listing }
+  local held, entries = {}, { listing }
+  for entry, holding in string.gmatch(above, '\2([^%z]*%z[^%z]*)%z(=[^\2]*)') do
+    held[entry] = holding
+  end
   for at = carried_at, #ARGV do
-    local entry = '\2' .. ARGV[at] .. '\0'
-    local _, found = string.find(above, entry .. '=', 1, true)
-    entries[#entries + 1] = entry .. (found and string.match(above, '^[^\2]*', found) or '')
+    entries[#entries + 1] = '\2' .. ARGV[at] .. '\0' .. (held[ARGV[at]] or '')
   end
   return table.concat(entries)
 end
@@ -54,19 +58,23 @@ local incomplete = missing()
 if incomplete then
   return incomplete
 end
-local left = redis.call('PTTL', index)
 if left >= 0 and left < least then
   return { 'expiring' }
+end
+redis.call('ZADD', index, 0, member)
+if is_new then
+  -- What is left of a thread that expired less than a second ago does not come back to life.
+  redis.call('UNLINK', channels, retained)
+  redis.call('UNLINK', checkpoint)
 end
 redis.call('HSET', checkpoint, 'channels', carry(), unpack(ARGV, 9, values_at - 1))
 in_chunks(function(...) redis.call('HSET', channels, ...) end, ARGV, values_at, relied_at - 1)
 in_chunks(function(...) redis.call('HDEL', channels, ...) end, ARGV, cleared_at, carried_at - 1)
-redis.call('ZADD', index, 0, member)
 redis.call('ZREM', retained, member)
 local deadline = deadline_of(left, lifetime)
 hold_data(checkpoint, deadline)
 hold_data(channels, deadline)
-if left == -2 then
+if is_new then
   hold(index, deadline)
 end
 return { 'stored' }

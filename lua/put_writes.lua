@@ -19,14 +19,19 @@ local left = redis.call('PTTL', index)
 if left >= 0 and left < least then
   return { 'expiring' }
 end
+local is_retained = redis.call('ZSCORE', retained, member)
+if not is_retained then
+  redis.call('ZADD', index, 0, member)
+end
+if left == -2 and not is_retained then
+  -- What is left of a thread that expired less than a second ago does not come back to life.
+  redis.call('UNLINK', checkpoint)
+end
 for at = 5, 4 + regular, 2 do
   redis.call('HSETNX', checkpoint, ARGV[at], ARGV[at + 1])
 end
 for at = 5 + regular, #ARGV, 2 do
   redis.call('HSET', checkpoint, ARGV[at], ARGV[at + 1])
-end
-if not redis.call('ZSCORE', retained, member) then
-  redis.call('ZADD', index, 0, member)
 end
 local deadline = deadline_of(left, lifetime)
 hold_data(checkpoint, deadline)

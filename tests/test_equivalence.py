@@ -300,11 +300,13 @@ class Machine(RuleBasedStateMachine):
             parent = self.acyclic(own, above or None)
             self.store(own, parent, latest if parent else None, changes, extra)
 
-    @rule(thread=THREADS, ns=NAMESPACES, own=IDS, parent=st.none() | IDS, changes=CHANGES, extra=EXTRA)
-    def put(self, thread: Any, ns: str, own: str, parent: str | None, changes: Any, extra: Any) -> None:
+    @rule(thread=THREADS, ns=NAMESPACES, own=IDS, parent=st.none() | IDS, writes=WRITES, changes=CHANGES, extra=EXTRA)
+    def put(self, thread: Any, ns: str, own: str, parent: str | None, writes: Any, changes: Any, extra: Any) -> None:
         """Forks, late ids, parents that were never stored, and other bodies for what is stored already."""
         at = At(thread, ns, own)
         parent = self.acyclic(at, parent)
+        if parent:
+            self.write(thread, ns, parent, writes, "task", "")
         self.store(at, parent, self.model.get_tuple(config_of(thread, ns, parent)) if parent else None, changes, extra)
 
     @rule(thread=THREADS, ns=NAMESPACES, own=IDS, other=IDS, metadata=METADATA)

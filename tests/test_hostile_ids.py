@@ -75,6 +75,16 @@ async def test_a_delta_channel_that_was_never_written_leans_on_nothing(saver: An
     assert len([key for key in keys_under(client, prefix) if b":checkpoint:" in key]) == 1
 
 
+async def test_pruning_does_not_hide_that_an_ancestor_never_arrived(saver: Any) -> None:
+    """D7: only its writes did; a delta channel that leans on it is an error before, and not half a history after."""
+    await saver.aput_writes(config_of("t", "", "1"), [("d", "written")], "task")
+    await saver.aput(config_of("t", "", "1"), body("2", {}, {"d": 1.5}), {LEANING: {"d": (1, 1)}}, {"d": 1.5})
+    for _ in range(2):
+        with pytest.raises(BrokenHistoryError):
+            await saver.aget_delta_channel_history(config=config_of("t"), channels=["d"])
+        await saver.aprune(["t"])
+
+
 def interrupted(saver: RedisSaver, operation: Operation[None], after: int, moment: Callable[[], object]) -> bool:
     """Run an operation, and something else after that many of its requests; whether it has that many."""
     requests = 0

@@ -93,7 +93,8 @@ async def test_a_lost_key_is_an_error_for_each_read_that_needs_it(make_saver: Sa
         found = await reads(saver, chain)
         client.rename(b"taken:" + key, key)
         if key.endswith(b":index"):
-            assert all(one in (None, [], {"items": {"writes": []}}) for one in found)
+            for one, other in zip(found, whole, strict=True):
+                assert one in (None, [], {"items": {"writes": []}}) or one == other
             continue
         assert any(isinstance(one, LOST) for one in found), key
         assert all(isinstance(one, LOST) or one == other for one, other in zip(found, whole, strict=True)), key

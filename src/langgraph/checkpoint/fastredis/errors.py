@@ -21,7 +21,7 @@ class UnsupportedFormatError(FastRedisError):
 
 
 class BusyThreadError(FastRedisError):
-    """A thread could not be pruned, because something was saved into it all the time. Nothing is lost."""
+    """A thread changed while it was worked on: written to all the time while it was pruned, or deleted while it was copied."""
 
 
 class SaverClosedError(FastRedisError, RuntimeError):

@@ -70,10 +70,8 @@ class _Walk:
 
     def take(self, status: bytes, found: Sequence[Any]) -> bool:
         """Take a page in; whether there is more to come."""
-        if status == b"absent":
-            return False
-        if status == b"evicted":
-            raise records.missing_checkpoint(of_member(self._at.thread_id, found[0]))
+        if status in (b"absent", b"evicted"):
+            return self._end(status, found)
         if status == b"more":
             self._bound = found[0]
             return True
@@ -86,6 +84,22 @@ class _Walk:
             raise self._broken()
         self._visited.add(self._parent)
         return bool(self._parent)
+
+    def _end(self, status: bytes, found: Sequence[Any]) -> bool:
+        """Nothing to walk from: fine only for a namespace that has no checkpoint at all.
+
+        Who has just read the checkpoint would take an empty history for that of an empty channel.
+        """
+        at = self._at
+        if status == b"evicted":
+            raise records.missing_checkpoint(of_member(at.thread_id, found[0]))
+        if at.checkpoint_id is None:
+            return False
+        message = (
+            f"checkpoint {at.checkpoint_id!r} of thread {at.thread_id!r}, namespace {at.namespace or ''!r}, is not stored: it"
+            " was never saved, or has been deleted, pruned or expired since it was read; read the thread again"
+        )
+        raise BrokenHistoryError(message)
 
     def _broken(self) -> BrokenHistoryError:
         at = self._at

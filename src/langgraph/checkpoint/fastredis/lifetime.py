@@ -32,12 +32,14 @@ def persist_thread(context: Context, thread_id: str) -> Operation[bool]:
 def refresh(context: Context, thread: ThreadKeys, left: int) -> Operation[None]:
     """After a read that found the index with `left` ms to live: move the deadline if reads do, and it is due."""
     if context.expiry.refresh_on_read and 0 <= left < context.expiry.least:
-        yield from move(thread, context.expiry.lifetime)
+        yield from move(thread, context.expiry.lifetime, due=context.expiry.least)
 
 
-def move(thread: ThreadKeys, lifetime: int) -> Operation[bool]:
-    """Set the deadline `lifetime` ms ahead, or take it away where that is 0."""
-    status, *rest = yield Call(scripts.EXPIRE, (thread.index, thread.channels, thread.retained), (thread.base, lifetime, PAGE))
+def move(thread: ThreadKeys, lifetime: int, *, due: int = 0) -> Operation[bool]:
+    """Set the deadline `lifetime` ms ahead, or take it away where that is 0; `due`: only if less than that is left."""
+    status, *rest = yield Call(
+        scripts.EXPIRE, (thread.index, thread.channels, thread.retained), (thread.base, lifetime, PAGE, due)
+    )
     if status == b"long":
         deadline, later = rest
         return (yield from _move_long(thread, deadline, later=bool(later)))
@@ -53,7 +55,7 @@ def _move_long(thread: ThreadKeys, deadline: bytes, *, later: bool) -> Operation
     if later:
         yield from _move_data(thread, deadline)
     alive: int = yield Call(scripts.EXPIRE_INDEX, (thread.index,), (deadline,))
-    yield from _move_data(thread, deadline)
+    yield from _move_data(thread, b"=")
     return bool(alive)
 
 
@@ -63,7 +65,7 @@ def _move_data(thread: ThreadKeys, deadline: bytes) -> Operation[None]:
         while True:
             cursor = yield Call(
                 scripts.EXPIRE_PAGE,
-                (members, thread.channels, thread.retained),
+                (members, thread.channels, thread.retained, thread.index),
                 (thread.base, deadline, cursor, PAGE),
             )
             if not cursor:

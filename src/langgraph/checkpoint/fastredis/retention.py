@@ -16,6 +16,7 @@ from langgraph.checkpoint.fastredis.threads import ThreadScan
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from langgraph.checkpoint.fastredis.address import Address
     from langgraph.checkpoint.fastredis.context import Context
     from langgraph.checkpoint.fastredis.keys import ThreadKeys
 
@@ -23,6 +24,7 @@ PAGE = 500
 COPY_PAGE = 100
 STRATEGIES = ("keep_latest", "delete")
 ATTEMPTS = 20
+_ABSENT = -2  # PTTL of a key that is not there
 _KINDS = _KEPT, _ORPHANED, _DELETED, _FREED = range(4)
 
 
@@ -90,7 +92,7 @@ def _keep_only(thread: ThreadKeys, survivors: Callable[[Survey], set[bytes]]) ->
     """
     for _ in range(ATTEMPTS):
         survey = yield from survey_thread(thread)
-        if (yield from _prune_pages(thread, len(survey.listed), _plan(survey, survivors(survey)))):
+        if (yield from _prune_pages(thread, survey, survivors(survey))):
             return
     message = f"thread {thread.thread_id!r} is written to faster than it can be pruned; try again when its run has ended"
     raise BusyThreadError(message)
@@ -110,26 +112,30 @@ def _plan(survey: Survey, survivors: set[bytes]) -> Iterator[_Step]:
     staying = survivors | leaned_on
     kept = [member for member in survey.listed if member in leaned_on and member not in survivors]
     deleted = [member for member in (*survey.retained, *survey.listed) if member not in staying]
-    going = set(deleted)
+    gone = {member for member in deleted if survey.get(member)}
     # With the last of its checkpoints the index of a thread goes, and with that the way to find what is left.
     last = [] if survivors else [deleted.pop() for _ in deleted[-1:]]
     remaining = [at for at in map(survey.get, staying) if at]
     named = {field for at in remaining for field in at.stored_fields()}
     yield from (_Step(_KEPT, member, unlists=True) for member in kept)
-    yield from (_Step(_ORPHANED, at.member) for at in remaining if at.parent in going)
+    # Only of a survivor all that its channels need is here: a new branch of another may need more, and must not end quietly.
+    yield from (_Step(_ORPHANED, at.member) for at in remaining if at.member in survivors and at.parent in gone)
     yield from (_Step(_DELETED, member, member in survey.listed) for member in deleted)
     yield from (_Step(_FREED, field) for field in survey.fields - named)
     yield from (_Step(_DELETED, member, member in survey.listed) for member in last)
 
 
-def _prune_pages(thread: ThreadKeys, listed: int, steps: Iterator[_Step]) -> Operation[bool]:
-    """Take the steps, a page at a time; whether the thread stayed, but for that, as it was surveyed."""
+def _prune_pages(thread: ThreadKeys, survey: Survey, survivors: set[bytes]) -> Operation[bool]:
+    """Take the steps of the plan, a page at a time; whether the thread stayed, but for that, as it was surveyed."""
+    steps = _plan(survey, survivors)
+    listed = len(survey.listed)
+    pending = [member for member in survivors if survey.listed[member].listing is None]
     while page := list(islice(steps, PAGE)):
         groups = [[step.what for step in page if step.kind == kind] for kind in _KINDS]
         (status,) = yield Call(
             scripts.PRUNE,
             (thread.index, thread.channels, thread.retained),
-            (thread.base, listed, *map(len, groups[:_FREED]), *chain.from_iterable(groups)),
+            (thread.base, listed, *map(len, (pending, *groups[:_FREED])), *chain.from_iterable((pending, *groups))),
         )
         if status == b"changed":
             return False
@@ -142,62 +148,87 @@ def copy_thread(context: Context, source_thread_id: str, target_thread_id: str) 
 
     Raises:
         IncompleteCheckpointError: a part of the source is missing.
+        BusyThreadError: source or target expired or was deleted meanwhile.
     """
     source = context.keyspace.thread(address.to_text(source_thread_id, "source_thread_id"))
     target = context.keyspace.thread(address.to_text(target_thread_id, "target_thread_id"))
     if source == target:
         return
-    copied: set[bytes] = set()
-    for read, written in ((source.index, target.index), (source.retained, target.retained)):
+    copy = _Copy(context, source, target)
+    yield from copy.copy_set(source.index, target.index)
+    yield from copy.copy_set(source.retained, target.retained)
+
+
+def _vanished(thread_id: str) -> BusyThreadError:
+    return BusyThreadError(f"thread {thread_id!r} expired or was deleted while it was being copied; the copy is not whole")
+
+
+class _Copy:
+    """A copy under way."""
+
+    def __init__(self, context: Context, source: ThreadKeys, target: ThreadKeys) -> None:
+        self._context = context
+        self._source = source
+        self._target = target
+        self._begins = True
+        self._copied: set[bytes] = set()
+
+    def copy_set(self, read: bytes, written: bytes) -> Operation[None]:
+        """Copy the checkpoints that a sorted set of the source names."""
         below_id, below_ns = b"", b""
         while True:
-            _, cursor, checkpoints, values = yield Call(
+            left, cursor, checkpoints, values = yield Call(
                 scripts.LIST,
-                (read, source.channels),
-                (source.base, b"thread", b"", below_id, below_ns, COPY_PAGE, PAGE_BYTES, 1),
+                (read, self._source.channels),
+                (self._source.base, b"thread", b"", below_id, below_ns, COPY_PAGE, PAGE_BYTES, 1),
             )
+            if below_id and left == _ABSENT:
+                raise _vanished(self._source.thread_id)
             if checkpoints:
-                yield from _store_copy(context, target, written, _pack_copy(source, checkpoints, values, copied))
+                yield from self._store(written, self._pack(checkpoints, values))
             if not cursor:
-                break
+                return
             below_ns, below_id = keys.split_member(cursor)
 
+    def _pack(self, checkpoints: Sequence[Sequence[Any]], values: Sequence[bytes | None]) -> list[bytes | int]:
+        """The page as copy.lua takes it, without the values that an earlier page brought."""
+        fresh: list[bytes] = []
+        hashes: list[bytes | int] = []
+        for member, *found in checkpoints:
+            at = of_member(self._source.thread_id, member)
+            if not found:
+                raise records.missing_checkpoint(at)
+            flat: Sequence[bytes] = found[0]
+            places: Sequence[int] = found[1]
+            hashes += member, len(flat), *flat
+            listing = dict(records.pairs(flat)).get(b"channels", b"")
+            stored = (listed for listed in records.parse_listing(listing) if listed.is_stored)
+            for listed, place in zip(stored, places, strict=True):
+                fresh += self._fresh(at, listed, listed.field(keys.split_member(member)[0]), values[place])
+        return [len(fresh), *fresh, *hashes]
 
-def _pack_copy(
-    source: ThreadKeys, checkpoints: Sequence[Sequence[Any]], values: Sequence[bytes | None], copied: set[bytes]
-) -> list[bytes | int]:
-    """The page as copy.lua takes it, without the values that an earlier page brought."""
-    fresh: list[bytes] = []
-    hashes: list[bytes | int] = []
-    for member, *found in checkpoints:
-        at = of_member(source.thread_id, member)
-        if not found:
-            raise records.missing_checkpoint(at)
-        flat: Sequence[bytes] = found[0]
-        places: Sequence[int] = found[1]
-        hashes += member, len(flat), *flat
-        listing = dict(records.pairs(flat)).get(b"channels", b"")
-        stored = (listed for listed in records.parse_listing(listing) if listed.is_stored)
-        for listed, place in zip(stored, places, strict=True):
-            field = listed.field(keys.split_member(member)[0])
-            value: bytes | None = values[place]
-            if value is None and listed.is_required:
-                raise records.missing_value(at, keys.from_part(listed.channel))
-            if value is not None and field not in copied:
-                copied.add(field)
-                fresh += field, value
-    return [len(fresh), *fresh, *hashes]
+    def _fresh(self, at: Address, listed: records.ListedChannel, field: bytes, value: bytes | None) -> Sequence[bytes]:
+        """Field and value, if they are still to be copied."""
+        if value is None and listed.is_required:
+            raise records.missing_value(at, keys.from_part(listed.channel))
+        if value is None or field in self._copied:
+            return ()
+        self._copied.add(field)
+        return field, value
 
-
-def _store_copy(context: Context, target: ThreadKeys, members: bytes, page: list[bytes | int]) -> Operation[None]:
-    least = context.expiry.least
-    while True:
-        (status,) = yield Call(
-            scripts.COPY,
-            (target.index, members, target.channels),
-            (target.base, context.expiry.lifetime, least, *page),
-        )
-        if status == b"stored":
-            return
-        yield from move(target, context.expiry.lifetime)
-        least = 0
+    def _store(self, members: bytes, page: list[bytes | int]) -> Operation[None]:
+        target, expiry = self._target, self._context.expiry
+        least = expiry.least
+        while True:
+            (status,) = yield Call(
+                scripts.COPY,
+                (target.index, members, target.channels),
+                (target.base, expiry.lifetime, least, int(self._begins), *page),
+            )
+            if status == b"gone":
+                raise _vanished(target.thread_id)
+            if status == b"stored":
+                self._begins = False
+                return
+            yield from move(target, expiry.lifetime, due=expiry.least)
+            least = 0

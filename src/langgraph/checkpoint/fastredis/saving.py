@@ -63,7 +63,7 @@ def put(
         if status == b"missing":
             packed.send_relied(missing)
         else:
-            yield from move(thread, context.expiry.lifetime)
+            yield from move(thread, context.expiry.lifetime, due=context.expiry.least)
             least = 0
 
 
@@ -89,5 +89,5 @@ def put_writes(
         )
         if status == b"stored":
             return
-        yield from move(thread, context.expiry.lifetime)
+        yield from move(thread, context.expiry.lifetime, due=context.expiry.least)
         least = 0
