@@ -6,21 +6,38 @@ import argparse
 import asyncio
 import json
 import sys
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks import report
+from benchmarks import memory, neighbour, report
 from benchmarks.cases import all_cases
-from benchmarks.memory import THREADS, measure_memory
-from benchmarks.neighbour import watch_neighbour
+from benchmarks.memory import THREADS
 from benchmarks.rounds import Timing, time_cases
 from benchmarks.server import NAMES, serve
 from benchmarks.stage import LONG, Stage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
-PARTS = ("memory", "calls", "neighbour")
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How much is measured."""
+
+    threads: int
+    """Threads of the graph whose memory is measured."""
+    seconds: float
+    """How long calls are timed."""
+    long: int
+    """Checkpoints in the long threads of the timed calls."""
+    longest: int
+    """Checkpoints in the threads that a neighbour has to bear."""
+    quiet: float
+    """Seconds for each figure that the neighbour's are compared with."""
+
+
+QUICK = Scale(threads=2, seconds=1, long=500, longest=2000, quiet=0.5)
 
 
 def parse() -> argparse.Namespace:
@@ -28,9 +45,9 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m benchmarks", description="Each operation against the raw limit.")
     parser.add_argument("--server", default="valkey", help=f"{', '.join(NAMES)}, or a URL (default: valkey)")
     parser.add_argument("--unix", action="store_true", help="talk to it through a Unix socket instead of loopback TCP")
-    parser.add_argument("--only", choices=PARTS, help="measure just this part")
+    parser.add_argument("--only", choices=MEASURE, help="measure just this part")
     parser.add_argument("--seconds", type=float, default=60, help="how long to time calls (default: 60)")
-    parser.add_argument("--quick", action="store_true", help="a few seconds in all; the figures are rough")
+    parser.add_argument("--quick", action="store_true", help="ten seconds in all; the figures are rough")
     parser.add_argument("--json", type=Path, metavar="FILE", help="keep the raw results")
     return parser.parse_args()
 
@@ -38,33 +55,51 @@ def parse() -> argparse.Namespace:
 def main() -> None:
     """Measure and report."""
     options = parse()
-    seconds, long, threads, longest = (1.0, 500, 2, 2000) if options.quick else (options.seconds, LONG, THREADS, 20_000)
-    parts = (options.only,) if options.only else PARTS
+    scale = QUICK if options.quick else Scale(THREADS, options.seconds, LONG, longest=20_000, quiet=2)
     with serve(options.server, unix=options.unix) as url:
         environment = report.describe_environment(url)
         show(report.environment_lines(environment))
         results: dict[str, Any] = {"environment": environment}
-        if "memory" in parts:
-            stored = measure_memory(url, threads)
-            show(report.memory_lines(stored, threads))
-            results["memory"] = report.plain(stored)
-        if "calls" in parts:
-            timings = asyncio.run(time_calls(url, long, seconds))
-            show(report.timing_lines(timings))
-            results["calls"] = report.timings_data(timings)
-        if "neighbour" in parts:
-            waits = watch_neighbour(url, longest)
-            show(report.neighbour_lines(waits, longest))
-            results["neighbour"] = [report.plain(wait) for wait in waits]
+        for part in (options.only,) if options.only else MEASURE:
+            results[part] = MEASURE[part](url, scale)
     if options.json:
         options.json.write_text(json.dumps(results, indent=1), encoding="utf-8")
 
 
-async def time_calls(url: str, long: int, seconds: float) -> list[Timing]:
+def measure_memory(url: str, scale: Scale) -> dict[str, Any]:
+    """What a checkpoint takes in the server's memory."""
+    stored = memory.measure(url, scale.threads)
+    show(report.memory_lines(stored, scale.threads))
+    return asdict(stored)
+
+
+def measure_calls(url: str, scale: Scale) -> list[dict[str, Any]]:
+    """What a call takes."""
+    timings = asyncio.run(time_calls(url, scale))
+    show(report.timing_lines(timings))
+    return report.timings_data(timings)
+
+
+def measure_neighbour(url: str, scale: Scale) -> list[dict[str, Any]]:
+    """What others wait."""
+    waits = neighbour.watch(url, scale.longest, scale.quiet)
+    show(report.neighbour_lines(waits, scale.longest))
+    return [asdict(wait) for wait in waits]
+
+
+MEASURE: dict[str, Callable[[str, Scale], Any]] = {
+    "memory": measure_memory,
+    "calls": measure_calls,
+    "neighbour": measure_neighbour,
+}
+
+
+async def time_calls(url: str, scale: Scale) -> list[Timing]:
     """Time all cases on a server."""
-    stage = Stage(url, long)
+    stage = Stage(url, scale.long)
     try:
-        return await time_cases(stage, all_cases(stage), seconds)
+        stage.set_up()
+        return await time_cases(stage, all_cases(stage), scale.seconds)
     finally:
         await stage.aclose()
 

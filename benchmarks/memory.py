@@ -45,20 +45,22 @@ class Stored:
     """What `InMemorySaver` holds for the same threads, without any overhead: the least that can be stored."""
 
 
-def measure_memory(url: str, threads: int) -> Stored:
+def measure(url: str, threads: int) -> Stored:
     """Run the graph in that many threads, and see what is stored for them; nothing else should use the server."""
     with redis.Redis.from_url(url) as client:
         prefix = f"bench-{uuid4().hex}"
         saver = RedisSaver(client, prefix=prefix)
         saver.setup()
-        before = client.info("memory")["used_memory"]
-        _converse(saver, threads)
-        used = client.info("memory")["used_memory"] - before
-        keys = list(client.scan_iter(match=f"{prefix}:*", count=1000))
-        usage = sum(client.memory_usage(key, samples=0) or 0 for key in keys)
-        checkpoints = sum(thread.checkpoints for thread in saver.list_threads())
-        clear(client, prefix)
-    return Stored(checkpoints, len(keys), usage, used, _serialized(threads))
+        try:
+            before = client.info("memory")["used_memory"]
+            _converse(saver, threads)
+            used = client.info("memory")["used_memory"] - before
+            keys = list(client.scan_iter(match=f"{prefix}:*", count=1000))
+            usage = sum(client.memory_usage(key, samples=0) or 0 for key in keys)
+            checkpoints = sum(thread.checkpoints for thread in saver.list_threads())
+            return Stored(checkpoints, len(keys), usage, used, _serialized(threads))
+        finally:
+            clear(client, prefix)
 
 
 def _converse(saver: BaseCheckpointSaver[Any], threads: int) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 from array import array
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import islice
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 from uuid import uuid4
 
 import redis
@@ -18,8 +19,7 @@ from benchmarks.samples import SMALL_PAYLOAD, address, chat, log, store
 from benchmarks.stage import clear
 from langgraph.checkpoint.fastredis import RedisSaver
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+Work: TypeAlias = Iterator[tuple[str, Callable[[], Any]]]
 
 SNAPSHOT_EVERY = 5000
 """Supersteps between snapshots of the delta channel: LangGraph's own upper bound, so that a pruned thread keeps the most."""
@@ -40,24 +40,39 @@ class Wait:
     """The longest command in the server's slow log, where it logged one."""
 
 
-def watch_neighbour(url: str, checkpoints: int) -> list[Wait]:
-    """Ping the server while threads of that many checkpoints are worked on, each operation in turn."""
+def watch(url: str, checkpoints: int, seconds: float) -> list[Wait]:
+    """Ping the server while threads of that many checkpoints are worked on, each operation in turn.
+
+    Args:
+        url: The server.
+        checkpoints: How many the threads have.
+        seconds: How long to ping for each of the two figures to compare with.
+    """
     with redis.Redis.from_url(url) as client:
         prefix = f"bench-{uuid4().hex}"
         saver = RedisSaver(client, prefix=prefix)
-        waits = [_watch(url, client, name, work) for name, work in _operations(client, saver, prefix, checkpoints)]
-        clear(client, prefix)
-    return waits
+        try:
+            store(client, prefix, timedelta(hours=1), islice(chat("plain", SMALL_PAYLOAD), checkpoints))
+            store(client, prefix, None, islice(log("delta", snapshot_every=SNAPSHOT_EVERY), checkpoints))
+            return [_watch(url, client, name, work) for name, work in (*_quiet(saver, seconds), *_operations(saver))]
+        finally:
+            clear(client, prefix)
 
 
-def _operations(
-    client: redis.Redis, saver: RedisSaver, prefix: str, checkpoints: int
-) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Each operation, when it is its turn; the first two are what the others are to be compared with."""
-    store(client, prefix, timedelta(hours=1), islice(chat("plain", SMALL_PAYLOAD), checkpoints))
-    store(client, prefix, None, islice(log("delta", snapshot_every=SNAPSHOT_EVERY), checkpoints))
-    yield "nothing", lambda: sleep(2)
-    yield "get_tuple, again and again", lambda: _read_again_and_again(saver)
+def _quiet(saver: RedisSaver, seconds: float) -> Work:
+    """What the operations are to be compared with: no load, and a load of short calls."""
+
+    def read() -> None:
+        deadline = monotonic() + seconds
+        while monotonic() < deadline:
+            saver.get_tuple(address("plain"))
+
+    yield "nothing", lambda: sleep(seconds)
+    yield "get_tuple, again and again", read
+
+
+def _operations(saver: RedisSaver) -> Work:
+    """Each operation on a long thread."""
     yield "list", lambda: sum(1 for _ in saver.list(address("plain")))
     yield "expire_thread, later", lambda: saver.expire_thread("plain", timedelta(hours=2))
     yield "expire_thread, sooner", lambda: saver.expire_thread("plain", timedelta(hours=1))
@@ -65,12 +80,6 @@ def _operations(
     yield "prune", lambda: saver.prune(["copied"])
     yield "prune, delta channel", lambda: saver.prune(["delta"])
     yield "delete_thread", lambda: saver.delete_thread("plain")
-
-
-def _read_again_and_again(saver: RedisSaver) -> None:
-    deadline = monotonic() + 2
-    while monotonic() < deadline:
-        saver.get_tuple(address("plain"))
 
 
 def _watch(url: str, client: redis.Redis, name: str, work: Callable[[], Any]) -> Wait:

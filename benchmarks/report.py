@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-from dataclasses import asdict
 from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
@@ -125,8 +124,3 @@ def timings_data(timings: Sequence[Timing]) -> list[dict[str, Any]]:
         }
         for timing in timings
     ]
-
-
-def plain(result: Any) -> dict[str, Any]:
-    """A result's figures by name, to be kept as JSON."""
-    return asdict(result)

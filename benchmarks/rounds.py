@@ -6,16 +6,19 @@ import gc
 import statistics
 from dataclasses import dataclass, field
 from time import monotonic, perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
 
     from benchmarks.cases import Arguments, Case
     from benchmarks.stage import Stage
 
 LEAST = 4
 """Rounds at least: quartiles need some."""
+
+LIMIT = ("raw", "memory")
+"""What the limit of a call is made of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,23 +58,23 @@ async def time_cases(stage: Stage, cases: list[Case], seconds: float) -> list[Ti
 
 
 async def _add_round(timing: Timing, number: int) -> None:
-    """Time each variant once; another begins each time."""
-    case = timing.case
-    inputs = case.inputs()
-    names = list(timing.rounds)
-    for at in range(len(names)):
-        name = names[(number + at) % len(names)]
-        timing.rounds[name].append(await _time(case.variants[name], inputs, awaits=case.kind == "async"))
+    """Time our calls and those of the limit; each goes first in every other round."""
+    inputs = timing.case.inputs()
+    for names in (("ours",), LIMIT)[:: 1 if number % 2 else -1]:
+        await _time(timing, names, inputs)
 
 
-async def _time(call: Callable[..., Any], inputs: list[Arguments], *, awaits: bool) -> float:
-    """The median microseconds of a call."""
-    taken: list[float] = []
+async def _time(timing: Timing, names: Sequence[str], inputs: list[Arguments]) -> None:
+    """Add the median microseconds of a call of each variant, called by turns."""
+    taken: dict[str, list[float]] = {name: [] for name in names}
     for arguments in inputs:
-        start = perf_counter()
-        if awaits:
-            await call(**arguments)
-        else:
-            call(**arguments)
-        taken.append(perf_counter() - start)
-    return statistics.median(taken) * 1e6
+        for name in names:
+            call = timing.case.variants[name]
+            start = perf_counter()
+            if timing.case.kind == "async":
+                await call(**arguments)
+            else:
+                call(**arguments)
+            taken[name].append(perf_counter() - start)
+    for name in names:
+        timing.rounds[name].append(statistics.median(taken[name]) * 1e6)

@@ -81,7 +81,7 @@ def address(thread_id: str, checkpoint_id: str | None = None) -> RunnableConfig:
 def chat(thread_id: str, value: object = PAYLOAD, *, after: Step | None = None) -> Iterator[Step]:
     """The supersteps of a chat without end: of its eight channels, `messages` gets the value anew at each.
 
-    Two of the others hold text of some hundred bytes, five a scalar.
+    Two of the others hold text of some hundred bytes, four a scalar, and `__start__` nothing, since it is used up.
     """
     values: dict[str, Any] = {
         "messages": value,
@@ -91,14 +91,14 @@ def chat(thread_id: str, value: object = PAYLOAD, *, after: Step | None = None) 
         "turn": 7,
         "remaining_steps": 20,
         "branch:to:agent": None,
-        "branch:to:tools": None,
     }
     versions: dict[str, str | int | float] = dict(after.checkpoint["channel_versions"]) if after else {}
     parent = after.checkpoint["id"] if after else None
     step = int(versions.get("messages", 0))
     while True:
         step += 1
-        new: dict[str, str | int | float] = dict.fromkeys(["messages"] if versions else values, step + 0.123456789012345)
+        changed = ["messages"] if versions else [*values, "__start__"]
+        new: dict[str, str | int | float] = dict.fromkeys(changed, step + 0.123456789012345)
         versions = {**versions, **new}
         checkpoint = _checkpoint(values, versions)
         yield Step(address(thread_id, parent), checkpoint, {"source": "loop", "step": step, "parents": {}}, new, [])

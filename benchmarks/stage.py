@@ -51,6 +51,9 @@ class Stage:
         self._last: dict[str, Step] = {}
         self._known: dict[str, Step] = {}
         self._fresh: list[str] = []
+
+    def set_up(self) -> None:
+        """Store the threads that are there throughout."""
         for ttl in (None, TTL):
             for name in self.lengths:
                 self._set_up(name, ttl)

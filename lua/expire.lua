@@ -9,8 +9,9 @@ ARGV[1]  base      what the key of each checkpoint hash begins with
 ARGV[2]  lifetime  ms from now, 0 for no deadline
 ARGV[3]  count     checkpoints in the page at most
 ARGV[4]  due       only where the thread has less than so many ms left; 0 for whatever it has
-Replies: {'absent'} where there is no such thread; {'moved'}, also where it was not due; {'long', deadline, later}: the thread has more checkpoints
-         than that, `deadline` (empty for none) is to be set page by page, `later` is 1 where the thread's is earlier.
+Replies: {'absent'} where there is no such thread; {'moved'}, also where it was not due; {'long', deadline, first}: the thread has more checkpoints
+         than that; page by page its data is to be given `first` (nothing to do where that is empty), then its index
+         `deadline` (empty for none), then the data what the index has.
 ]]
 --@include checkpoint_key
 --@include deadline
@@ -26,7 +27,11 @@ if due > 0 and (left == -1 or left >= due) then
 end
 local deadline = lifetime > 0 and after(lifetime) or nil
 if redis.call('ZCARD', index) + redis.call('ZCARD', retained) > count then
-  return { 'long', deadline or '', left >= 0 and lifetime > left and 1 or 0 }
+  local first = lifetime > left and deadline or ''
+  if left == -1 or lifetime == 0 then
+    first = after(math.max(left, lifetime) + MEANWHILE)
+  end
+  return { 'long', deadline or '', first }
 end
 for _, set in ipairs({ index, retained }) do
   for _, member in ipairs(redis.call('ZRANGE', set, 0, -1)) do

@@ -19,7 +19,9 @@ local base, deadline, cursor, count = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4
 
 -- Two may move a deadline at once. The one that moved the index last wins everywhere, and no data may expire before it.
 local left = redis.call('PTTL', index)
-if deadline == '=' or left == -1 or (left >= 0 and deadline ~= '' and tonumber(after(left)) > tonumber(deadline)) then
+if deadline ~= '=' and left == -1 then
+  deadline = after(MEANWHILE)
+elseif deadline == '=' or (left >= 0 and deadline ~= '' and tonumber(after(left)) > tonumber(deadline)) then
   deadline = deadline_of(left, 0)
 end
 deadline = deadline ~= '' and deadline or nil

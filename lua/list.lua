@@ -5,7 +5,7 @@ Reads a page of a thread's checkpoints, newest first.
 KEYS[1]  members   sorted set to list: the thread's index, or its retained ancestors
 KEYS[2]  channels  hash of the thread's channel values
 ARGV[1]  base      what the key of each checkpoint hash begins with
-ARGV[2]  scope     'namespace' or 'thread'
+ARGV[2]  scope     'namespace', 'thread', or 'members': in the reverse order of the set, namespace by namespace
 ARGV[3]  ns        the namespace of that scope
 ARGV[4]  below_id  only what comes after this id and, where the id is the same,
 ARGV[5]  below_ns  this namespace; an empty id is no bound
@@ -20,15 +20,16 @@ Reply: {left, cursor, checkpoints, values}: `left` is the PTTL of the set, `curs
 --@include in_chunks
 --@include read_checkpoint
 --@include newest_first
+--@include reversed
 --@include page
 local members, channels = KEYS[1], KEYS[2]
 local base, scope, ns, below_id, below_ns = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local count, bytes, pending = tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8] == '1'
 
-local spaces = scope == 'thread' and namespaces(members) or { ns }
-local step = newest_first(members, spaces, below_id, below_ns, #spaces > 1 and 8 or count + 1)
+local step = scope == 'members' and reversed(members, below_id, below_ns, count + 1)
+  or newest_first(members, scope == 'thread' and namespaces(members) or { ns }, below_id, below_ns, count + 1)
 local page, cursor = new_page(base, channels), ''
-for _ = 1, 1000 do
+for _ = 1, math.max(count, 1000) do
   cursor = step() or ''
   if cursor == '' then
     break

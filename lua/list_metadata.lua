@@ -9,16 +9,18 @@ ARGV[3]  ns        the namespace of that scope
 ARGV[4]  below_id  only what comes after this id and, where the id is the same,
 ARGV[5]  below_ns  this namespace; an empty id is no bound
 ARGV[6]  count     checkpoints in the page at most
+ARGV[7]  bytes     the page is full with the metadata that takes it past this size
 Reply: {left, cursor, entries}: `left` is the PTTL of the set, `cursor` the last member that was looked at, empty where
        nothing is left to list. An entry is {member, metadata}, or {member} where the set names a hash that is not there.
 ]]
 --@include checkpoint_key
 --@include newest_first
 local members = KEYS[1]
-local base, scope, ns, below_id, below_ns, count = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
+local base, scope, ns, below_id, below_ns = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local count, bytes = tonumber(ARGV[6]), tonumber(ARGV[7])
 
 local spaces = scope == 'thread' and namespaces(members) or { ns }
-local step = newest_first(members, spaces, below_id, below_ns, #spaces > 1 and 8 or count + 1)
+local step = newest_first(members, spaces, below_id, below_ns, count + 1)
 local entries, cursor = {}, ''
 for _ = 1, count do
   cursor = step() or ''
@@ -29,8 +31,12 @@ for _ = 1, count do
   local metadata = redis.call('HGET', key, 'metadata')
   if metadata then
     entries[#entries + 1] = { cursor, metadata }
+    bytes = bytes - #metadata
   elseif redis.call('EXISTS', key) == 0 then
     entries[#entries + 1] = { cursor }
+  end
+  if bytes < 0 then
+    break
   end
 end
 return { redis.call('PTTL', members), cursor, entries }

@@ -9,28 +9,30 @@ KEYS[2]  channels  hash of the thread's channel values
 KEYS[3]  retained  sorted set of pruned ancestors that are still needed
 ARGV[1]  base      what the key of each checkpoint hash begins with
 ARGV[2]  listed    how many checkpoints the caller knows in the index
-ARGV[3]  pending   number of arguments that are a listed member that has not arrived, as the caller knows it
-ARGV[4]  kept      number of arguments that are a member to keep for others, out of the listing
-ARGV[5]  orphaned  number of arguments that are a member whose parent goes
-ARGV[6]  deleted   number of arguments that are a member to delete
-ARGV[7..]          those four, then the fields of the channels hash to delete
-Replies: {'pruned'}; {'changed'} where the index holds another number of checkpoints, or one of those has arrived.
+ARGV[3]  unlisted  how many it knows in the retained set
+ARGV[4]  pending   number of arguments that are a listed member that has not arrived, as the caller knows it
+ARGV[5]  kept      number of arguments that are a member to keep for others, out of the listing
+ARGV[6]  orphaned  number of arguments that are a member whose parent goes
+ARGV[7]  deleted   number of arguments that are a member to delete
+ARGV[8..]          those four, then the fields of the channels hash to delete
+Replies: {'pruned'}; {'changed'} where one of the sets holds another number of checkpoints, or a pending one has
+         arrived.
 ]]
 --@include checkpoint_key
 --@include in_chunks
 --@include deadline
 local index, channels, retained = KEYS[1], KEYS[2], KEYS[3]
-local base, listed, pending = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local kept, orphaned, deleted = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local kept_at = 7 + pending
+local base, listed, unlisted, pending = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local kept, orphaned, deleted = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
+local kept_at = 8 + pending
 local orphaned_at = kept_at + kept
 local deleted_at = orphaned_at + orphaned
 local freed_at = deleted_at + deleted
 
-if redis.call('ZCARD', index) ~= listed then
+if redis.call('ZCARD', index) ~= listed or redis.call('ZCARD', retained) ~= unlisted then
   return { 'changed' }
 end
-for at = 7, kept_at - 1 do
+for at = 8, kept_at - 1 do
   if redis.call('HEXISTS', checkpoint_key(base, ARGV[at]), 'channels') == 1 then
     return { 'changed' }
   end

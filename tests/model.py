@@ -138,16 +138,19 @@ class Reference(InMemorySaver):
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        """As InMemorySaver; but a missing ancestor that a channel still needs is an error, and retained ones are walked."""
-        target = self.get_tuple(config)
-        if target is None:
+        """As InMemorySaver; but a checkpoint that is not stored, or whose ancestor a channel needs is not, is an error."""
+        if not channels:
+            return {}
+        configurable = canonical(config)["configurable"]
+        thread, ns = configurable["thread_id"], configurable["checkpoint_ns"]
+        own = configurable.get("checkpoint_id") or max((at.id for at in self.listed(thread) if at.ns == ns), default=None)
+        if own is None:
             return {channel: {"writes": []} for channel in channels}
-        configurable = target.config["configurable"]
-        at = At(configurable["thread_id"], configurable["checkpoint_ns"], configurable["checkpoint_id"])
+        at = At(thread, ns, own)
         with self._retained_in_storage():
-            if channels and self._walk(at, channels)[1]:
+            if at not in self.listed(thread) or self._walk(at, channels)[1]:
                 raise BrokenHistoryError
-            return super().get_delta_channel_history(config=target.config, channels=channels)
+            return super().get_delta_channel_history(config=config_of(*at), channels=channels)
 
     def delete_thread(self, thread_id: object) -> None:
         """As InMemorySaver, and what is retained too."""
@@ -212,13 +215,13 @@ class Reference(InMemorySaver):
         self.storage.pop(thread, None)
         for at in staying & stored.keys():
             entry = stored[at]
+            if at not in survivors:
+                self.retained[at] = entry
+                continue
             if entry[2] and at._replace(id=entry[2]) in stored.keys() - staying:
                 self.orphans.add(at)
                 entry = entry[0], entry[1], None
-            if at in survivors:
-                self.storage[thread][at.ns][at.id] = entry
-            else:
-                self.retained[at] = entry
+            self.storage[thread][at.ns][at.id] = entry
         for key in [key for key in self.writes if key[0] == thread and At(*key) not in staying]:
             del self.writes[key]
         named = {key for at, entry in self.stored(thread).items() for key in self._named(at, entry)}

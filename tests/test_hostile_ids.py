@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,6 +12,7 @@ from langgraph.checkpoint.fastredis import BrokenHistoryError, RedisSaver, readi
 from tests.conftest import keys_under
 from tests.drivers import on_one_server
 from tests.model import LEANING, config_of
+from tests.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     import redis
 
     from langgraph.checkpoint.fastredis.call import Operation
+    from tests.conftest import Savers
 
 LARGE = ["x"] * 20
 """A value that is stored among the channel values, not beside its checkpoint."""
@@ -185,3 +188,23 @@ def put_runs(saver: RedisSaver) -> None:
         if step == 2:
             saver.prune(["t"])
     saver.put(config_of("t"), body("0", {"a": [0] * 20}, {"a": 0.5, "d": 0.5}), {"run_id": "run 0"}, {"a": 0.5})
+
+
+async def test_late_writes_to_a_retained_ancestor_do_not_outlive_the_thread(
+    make_saver: Savers, client: redis.Redis, prefix: str
+) -> None:
+    """E1, D2: the thread has just expired, but its data, which outlives it by a second, names the ancestor still."""
+    saver = make_saver()
+    parent = None
+    for own in ("1", "2"):
+        await saver.aput(
+            config_of("t", "", parent), body(own, {}, {"d": float(own)}), {LEANING: {"d": (1, 1)}}, {"d": float(own)}
+        )
+        parent = own
+    await saver.aprune(["t"])
+    await saver.aexpire_thread("t", timedelta(milliseconds=100))
+    await eventually(lambda: not client.exists(f"{prefix}:{{t}}:index"))
+    await saver.aput_writes(config_of("t", "", "1"), [("d", "late")], "task")
+    await eventually(lambda: not client.exists(f"{prefix}:{{t}}:retained"))
+    await saver.adelete_thread("t")
+    assert keys_under(client, prefix) == []

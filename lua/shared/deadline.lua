@@ -13,6 +13,10 @@ local function deadline_of(left, lifetime)
   return left >= 0 and after(left) or nil
 end
 
+-- What data keys live at least while the deadline of a long thread that had none, or is to have none, is on its way: cut short,
+-- they neither stay for ever nor go before anybody can repeat it.
+local MEANWHILE = 30 * 24 * 3600 * 1000
+
 -- Gives a key the thread's deadline, or none. PEXPIREAT rather than PEXPIRE: all keys of a thread agree to the millisecond.
 local function hold(key, deadline)
   if deadline then

@@ -51,6 +51,7 @@ end
 -- A function that returns, call by call, the members of `set` in these namespaces below (id, ns), newest first.
 local function newest_first(set, spaces, below_id, below_ns, ahead)
   local heap = {}
+  ahead = #spaces > 1 and 8 or ahead
   local function refill(entry, bound)
     entry.ahead = redis.call('ZREVRANGEBYLEX', set, bound, '[' .. entry.ns .. '\0', 'LIMIT', 0, ahead)
     entry.at = 0

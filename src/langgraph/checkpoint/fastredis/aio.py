@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -110,7 +111,7 @@ class AsyncRedisSaver(SaverMethods):
         loop = self._loop_elsewhere()
 
         def send(request: Request) -> Any:
-            return asyncio.run_coroutine_threadsafe(self._asend(request), loop).result()
+            return _wait(asyncio.run_coroutine_threadsafe(self._asend(request), loop), loop)
 
         return drive(operation, send)
 
@@ -135,6 +136,18 @@ class AsyncRedisSaver(SaverMethods):
         except RedisConnectionError as error:
             advise(error)
             raise
+
+
+def _wait(future: concurrent.futures.Future[Any], loop: asyncio.AbstractEventLoop) -> Any:
+    """The result of what a loop in another thread does; a loop that has ended would never bring it."""
+    while True:
+        done, _ = concurrent.futures.wait([future], timeout=0.5)
+        if done:
+            return future.result()
+        if not loop.is_running():
+            future.cancel()
+            message = "the event loop of this AsyncRedisSaver ended while a sync method waited for it"
+            raise RuntimeError(message)
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

@@ -41,20 +41,20 @@ def move(thread: ThreadKeys, lifetime: int, *, due: int = 0) -> Operation[bool]:
         scripts.EXPIRE, (thread.index, thread.channels, thread.retained), (thread.base, lifetime, PAGE, due)
     )
     if status == b"long":
-        deadline, later = rest
-        return (yield from _move_long(thread, deadline, later=bool(later)))
+        deadline, first = rest
+        return (yield from _move_long(thread, deadline, first, due))
     return bool(status == b"moved")
 
 
-def _move_long(thread: ThreadKeys, deadline: bytes, *, later: bool) -> Operation[bool]:
+def _move_long(thread: ThreadKeys, deadline: bytes, first: bytes, due: int) -> Operation[bool]:
     """Move the deadline page by page.
 
     The index is moved before the last pass over the data, so that what is saved meanwhile takes the new deadline from it or
     is met by that pass. A later deadline reaches the data first too: cut short, no part may expire before its thread.
     """
-    if later:
-        yield from _move_data(thread, deadline)
-    alive: int = yield Call(scripts.EXPIRE_INDEX, (thread.index,), (deadline,))
+    if first:
+        yield from _move_data(thread, first)
+    alive: int = yield Call(scripts.EXPIRE_INDEX, (thread.index,), (deadline, due))
     yield from _move_data(thread, b"=")
     return bool(alive)
 

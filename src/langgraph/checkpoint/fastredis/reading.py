@@ -92,7 +92,7 @@ class _Listing:
         left, cursor, entries = yield Call(
             scripts.LIST_METADATA,
             (self._thread.index,),
-            (self._thread.base, *self._scope, *self._below, self._count(METADATA_PAGE)),
+            (self._thread.base, *self._scope, *self._below, self._count(METADATA_PAGE), PAGE_BYTES),
         )
         self._advance(cursor)
         yield from refresh(self._context, self._thread, left)

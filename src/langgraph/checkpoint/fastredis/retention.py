@@ -103,7 +103,14 @@ class _Step(NamedTuple):
 
     kind: int
     what: bytes
-    unlists: bool = False
+    listed: int = 0
+    """By how much it changes the number of listed checkpoints, """
+    unlisted: int = 0
+    """and that of retained ones."""
+
+
+def _delete(survey: Survey, member: bytes) -> _Step:
+    return _Step(_DELETED, member, -int(member in survey.listed), -int(member in survey.retained))
 
 
 def _plan(survey: Survey, survivors: set[bytes]) -> Iterator[_Step]:
@@ -111,35 +118,36 @@ def _plan(survey: Survey, survivors: set[bytes]) -> Iterator[_Step]:
     leaned_on = survey.leaned_on(survivors)
     staying = survivors | leaned_on
     kept = [member for member in survey.listed if member in leaned_on and member not in survivors]
-    deleted = [member for member in (*survey.retained, *survey.listed) if member not in staying]
+    deleted = [member for member in {**survey.retained, **survey.listed} if member not in staying]
     gone = {member for member in deleted if survey.get(member)}
     # With the last of its checkpoints the index of a thread goes, and with that the way to find what is left.
     last = [] if survivors else [deleted.pop() for _ in deleted[-1:]]
     remaining = [at for at in map(survey.get, staying) if at]
     named = {field for at in remaining for field in at.stored_fields()}
-    yield from (_Step(_KEPT, member, unlists=True) for member in kept)
+    yield from (_Step(_KEPT, member, -1, int(member not in survey.retained)) for member in kept)
     # Only of a survivor all that its channels need is here: a new branch of another may need more, and must not end quietly.
     yield from (_Step(_ORPHANED, at.member) for at in remaining if at.member in survivors and at.parent in gone)
-    yield from (_Step(_DELETED, member, member in survey.listed) for member in deleted)
+    yield from (_delete(survey, member) for member in deleted)
     yield from (_Step(_FREED, field) for field in survey.fields - named)
-    yield from (_Step(_DELETED, member, member in survey.listed) for member in last)
+    yield from (_delete(survey, member) for member in last)
 
 
 def _prune_pages(thread: ThreadKeys, survey: Survey, survivors: set[bytes]) -> Operation[bool]:
     """Take the steps of the plan, a page at a time; whether the thread stayed, but for that, as it was surveyed."""
     steps = _plan(survey, survivors)
-    listed = len(survey.listed)
+    listed, unlisted = len(survey.listed), len(survey.retained)
     pending = [member for member in survivors if survey.listed[member].listing is None]
     while page := list(islice(steps, PAGE)):
         groups = [[step.what for step in page if step.kind == kind] for kind in _KINDS]
         (status,) = yield Call(
             scripts.PRUNE,
             (thread.index, thread.channels, thread.retained),
-            (thread.base, listed, *map(len, (pending, *groups[:_FREED])), *chain.from_iterable((pending, *groups))),
+            (thread.base, listed, unlisted, *map(len, (pending, *groups[:_FREED])), *chain.from_iterable((pending, *groups))),
         )
         if status == b"changed":
             return False
-        listed -= sum(step.unlists for step in page)
+        listed += sum(step.listed for step in page)
+        unlisted += sum(step.unlisted for step in page)
     return True
 
 
@@ -180,7 +188,7 @@ class _Copy:
             left, cursor, checkpoints, values = yield Call(
                 scripts.LIST,
                 (read, self._source.channels),
-                (self._source.base, b"thread", b"", below_id, below_ns, COPY_PAGE, PAGE_BYTES, 1),
+                (self._source.base, b"members", b"", below_id, below_ns, COPY_PAGE, PAGE_BYTES, 1),
             )
             if below_id and left == _ABSENT:
                 raise _vanished(self._source.thread_id)

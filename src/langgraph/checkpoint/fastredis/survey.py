@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 PAGE = 500
 # HSCAN hands the script values too, of which it returns only the fields: a page is small, for values may be large.
-VALUES_PAGE = 100
+VALUES_PAGE = 10
 
 
 class Surveyed(NamedTuple):
