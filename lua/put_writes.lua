@@ -19,11 +19,11 @@ local left = redis.call('PTTL', index)
 if left >= 0 and left < least then
   return { 'expiring' }
 end
-local is_retained = redis.call('ZSCORE', retained, member)
+local is_retained = left ~= -2 and redis.call('ZSCORE', retained, member)
 if not is_retained then
   redis.call('ZADD', index, 0, member)
 end
-if left == -2 and not is_retained then
+if left == -2 then
   -- What is left of a thread that expired less than a second ago does not come back to life.
   redis.call('UNLINK', checkpoint)
 end

@@ -163,6 +163,7 @@ each_origin = pytest.mark.parametrize(
 )
 
 
+@on_one_server
 @each_origin
 @pytest.mark.parametrize(
     ("agent", "answer", "again"),

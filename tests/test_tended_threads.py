@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 from langgraph.types import Command
 
-from tests import agents, delta_agents
+from tests import agents, delta_agents, servers
 from tests.conftest import keys_under
 from tests.drivers import (
     DURABILITIES,
@@ -110,6 +110,7 @@ async def test_a_pruned_thread_with_delta_channels_goes_on(
     assert await twins.length() == 1
 
 
+@on_one_server
 @pytest.mark.parametrize("frequency", [3, 1000])
 async def test_a_pruned_thread_has_one_checkpoint_in_each_namespace(make_saver: Savers, frequency: int) -> None:
     """D7: what delta channels lean on is kept but no longer listed."""
@@ -164,7 +165,11 @@ COPIED: dict[str, Agent] = {
 }
 
 
-@pytest.mark.parametrize("name", COPIED)
+@pytest.mark.parametrize(
+    ("backend", "name"),
+    [*((servers.REAL[0], name) for name in COPIED), *((server, "delta nested") for server in servers.ALL[1:])],
+    indirect=["backend"],
+)
 async def test_a_copy_goes_on_like_the_original(make_saver: Savers, name: str) -> None:
     """Copied while it asks; the original stays as it is, and may go."""
     twins = make_twins(make_saver, COPIED[name])
