@@ -193,8 +193,8 @@ class Reference(InMemorySaver):
         for thread in [*self.list_threads()]:
             listed = self.listed(thread)
             survivors = {at for at in listed if str(self._metadata(listed[at]).get("run_id") or "") not in runs}
-            if len(survivors) < len(listed):
-                self._keep_only(thread, survivors | self.pending(thread))
+            # Also where none of them goes: ancestors that nothing leans on any more do.
+            self._keep_only(thread, survivors | self.pending(thread))
 
     def prune(self, thread_ids: Sequence[object], *, strategy: str = "keep_latest") -> None:
         """Keep the latest checkpoint of each namespace, and writes whose checkpoint would be newer; or nothing."""

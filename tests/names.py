@@ -130,4 +130,8 @@ def _settled(channel: str, value: Any) -> Any:
 
 
 def _counts(versions: Mapping[str, Any]) -> dict[str, int]:
-    return {channel: int(str(version).partition(".")[0]) for channel, version in versions.items()}
+    # Ours skips a random number of integers, so that only which channels have a version can be compared of those.
+    return {
+        channel: -1 if isinstance(version, int) else int(str(version).partition(".")[0])
+        for channel, version in versions.items()
+    }

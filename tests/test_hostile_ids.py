@@ -208,3 +208,16 @@ async def test_late_writes_to_a_retained_ancestor_do_not_outlive_the_thread(
     await eventually(lambda: not client.exists(f"{prefix}:{{t}}:retained"))
     await saver.adelete_thread("t")
     await eventually(lambda: keys_under(client, prefix) == [])
+
+
+async def test_a_fork_of_a_thread_with_integer_versions_leaves_the_other_branch_alone(saver: Any) -> None:
+    """L7: both count on from the same version, for different values."""
+    root = await saver.aput(config_of("t"), body("1", {"a": LARGE}, {"a": 1}), {}, {"a": 1})
+    branches = []
+    for own in ("2", "3"):
+        version = saver.get_next_version(1, None)
+        assert type(version) is int
+        assert version > 1
+        branches.append(await saver.aput(root, body(own, {"a": [own] * 20}, {"a": version}), {}, {"a": version}))
+    found = [(await saver.aget_tuple(branch)).checkpoint["channel_values"] for branch in branches]
+    assert found == [{"a": ["2"] * 20}, {"a": ["3"] * 20}]

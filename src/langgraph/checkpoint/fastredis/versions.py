@@ -25,7 +25,7 @@ def next_version(current: float | str | None) -> float:
     """The version after `current`, of the same type; without one, the first of the type in use.
 
     Floats take nine bytes in msgpack, increase, and have a random fraction, so that two forks of a thread never give one
-    version to two values. Text and integers are what other savers count in; the latter without such a fraction, as they do.
+    version to two values. Text and integers are what other savers count in; integers skip a random number for the same reason.
     """
     if current is None:
         current = _type_in_use.get()()
@@ -33,5 +33,5 @@ def next_version(current: float | str | None) -> float:
         text = f"{int(current.partition('.')[0] or 0) + 1:032}.{random.random():016}"  # noqa: S311 it need not be hard to guess
         return cast("float", text)
     if isinstance(current, int):
-        return current + 1
+        return current + 1 + random.randrange(1 << 20)  # noqa: S311 it need not be hard to guess
     return int(current) + 1 + random.random()  # noqa: S311 it need not be hard to guess
