@@ -1,3 +1,4 @@
+--!df flags=allow-undeclared-keys
 --[[
 Stores pending writes against a checkpoint, which may not have arrived yet.
 
@@ -8,13 +9,25 @@ ARGV[1]  member      the checkpoint in the index
 ARGV[2]  lifetime    ms that a new thread lives, 0 for ever
 ARGV[3]  least       ms that an expiring thread must have left
 ARGV[4]  regular     number of arguments that are field, value of a regular write: kept where the slot is taken
-ARGV[5..]            those, then field, value of each special write: replaces what is there
-Replies: {'stored'}; {'expiring'} where less than `least` is left, and nothing is stored.
+ARGV[5]  guards      number of arguments that are a member that may be the latest of the namespace, or empty; 0: any may
+ARGV[6..]            those two, then field, value of each special write: replaces what is there
+Replies: {'stored'}; {'expiring'} where less than `least` is left; {'overtaken', latest} where the latest is another than the
+         guards allow. Nothing is stored but in the first case.
 ]]
+--@include checkpoint_key
 --@include deadline
+--@include latest
+--@include overtaken
 local index, checkpoint, retained = KEYS[1], KEYS[2], KEYS[3]
 local member, lifetime, least, regular = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local guards = tonumber(ARGV[5])
+local guards_at = 6 + regular
+local special_at = guards_at + guards
 
+local other = overtaken(index, checkpoint, member, guards_at, special_at - 1)
+if other then
+  return { 'overtaken', other }
+end
 local left = redis.call('PTTL', index)
 if left >= 0 and left < least then
   return { 'expiring' }
@@ -27,10 +40,10 @@ if left == -2 then
   -- What is left of a thread that expired less than a second ago does not come back to life.
   redis.call('UNLINK', checkpoint)
 end
-for at = 5, 4 + regular, 2 do
+for at = 6, guards_at - 1, 2 do
   redis.call('HSETNX', checkpoint, ARGV[at], ARGV[at + 1])
 end
-for at = 5 + regular, #ARGV, 2 do
+for at = special_at, #ARGV, 2 do
   redis.call('HSET', checkpoint, ARGV[at], ARGV[at + 1])
 end
 local deadline = deadline_of(left, lifetime)

@@ -12,21 +12,27 @@ if TYPE_CHECKING:
 
 
 class RecordingSaver(RedisSaver):
-    """The same, and every request in `sent`, every reply in `received`."""
+    """The same, and every request of an operation in `sent`, its reply in `received`, and in `performed` what went to the client."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.sent: list[Request] = []
         self.received: list[Any] = []
+        self.performed: list[Any] = []
 
     def _send(self, request: Request) -> Any:
         self.sent.append(request)
         self.received.append(super()._send(request))
         return self.received[-1]
 
+    def _perform(self, request: Request) -> Any:
+        self.performed.append(request)
+        return super()._perform(request)
+
     def calls(self) -> list[Call]:
         """The script calls since the last time."""
         found = [request for request in self.sent if isinstance(request, Call)]
         self.sent.clear()
         self.received.clear()
+        self.performed.clear()
         return found

@@ -166,7 +166,8 @@ async def test_saves_and_reads_ask_the_server_for_nothing_else(real_backend: Bac
 def test_the_async_saver_needs_no_loop_to_be_built(real_backend: Backend, prefix: str) -> None:
     """I9: with a client of its own or one handed in."""
     saver = AsyncRedisSaver.from_url(real_backend.url, prefix=prefix)
-    handed_in = AsyncRedisSaver(real_backend.async_client(), prefix=prefix)
+    client = real_backend.async_client()
+    handed_in = AsyncRedisSaver(client, prefix=prefix)
     with pytest.raises(RuntimeError, match="use RedisSaver"):
         saver.get_tuple(config_of("t"))
 
@@ -174,7 +175,7 @@ def test_the_async_saver_needs_no_loop_to_be_built(real_backend: Backend, prefix
         async with saver:
             assert await saver.aget_tuple(config_of("t")) is None
         assert await handed_in.aget_tuple(config_of("t")) is None
-        await handed_in._link.client.aclose()  # noqa: SLF001
+        await client.aclose()
 
     asyncio.run(use())
 

@@ -106,6 +106,15 @@ def test_no_global_is_used(script: Script) -> None:
     assert names - local - BUILT_IN == set()
 
 
+@pytest.mark.parametrize("script", SCRIPTS.values(), ids=list(SCRIPTS))
+def test_what_writes_is_known(script: Script, real_backend: Backend) -> None:
+    """By the server's own flags of the commands that a script calls: what does not may run on a replica."""
+    commands = set(re.findall(r"redis\.call\('([A-Z]+)'", script.source))
+    with real_backend.client() as client:
+        flags = client.execute_command("COMMAND", "INFO", *commands)
+    assert script.writes is any("write" in flag for one in flags.values() for flag in one["flags"])
+
+
 def test_every_script_and_every_shared_piece_is_used() -> None:
     """And each is short enough to hold in the head."""
     assert {path.stem for path in FOLDER.glob("*.lua")} == {one.name for one in SCRIPTS.values()}
@@ -130,7 +139,8 @@ async def test_callers_send_what_the_headers_declare(recorded: RecordingSaver) -
     """Each script is called; as many keys as declared, all in one slot; as many arguments, more only where there is a tail."""
     await use_everything(recorded)
     calls = recorded.calls()
-    assert {call.script.name for call in calls} == {one.name for one in SCRIPTS.values()}
+    # The mark is no call of its own: it travels behind one (tests/test_waiting.py).
+    assert {call.script.name for call in calls} == {one.name for one in SCRIPTS.values()} - {"mark"}
     for call in calls:
         check(call)
 

@@ -37,8 +37,9 @@ def kinds(request: pytest.FixtureRequest) -> Iterator[Kinds]:
 def test_a_simple_url_sets_what_it_says(kinds: Kinds, url: str, expected: dict[str, Any]) -> None:
     """By redis-py's own reader; options of the caller go to the pool."""
     options = {"max_connections": 7} if "max_connections_of_pool" in expected else {}
-    client, server = connect(url, kinds, options)
+    make, server = connect(url, kinds, options)
     assert server is None
+    client = make()
     known = client.connection_pool.connection_kwargs | {"max_connections_of_pool": client.connection_pool.max_connections}
     assert {name: known.get(name) for name in expected} == expected
 
@@ -46,7 +47,7 @@ def test_a_simple_url_sets_what_it_says(kinds: Kinds, url: str, expected: dict[s
 @pytest.mark.parametrize("scheme", ["rediss", "valkeys"])
 def test_a_tls_url_verifies_by_default(kinds: Kinds, scheme: str) -> None:
     """As redis-py does."""
-    client, _ = connect(f"{scheme}://host", kinds, {})
+    client = connect(f"{scheme}://host", kinds, {})[0]()
     assert "SSL" in client.connection_pool.connection_class.__name__
     assert client.connection_pool.connection_kwargs.get("ssl_cert_reqs", "required") == "required"
 
@@ -54,7 +55,7 @@ def test_a_tls_url_verifies_by_default(kinds: Kinds, scheme: str) -> None:
 def test_a_sentinel_url_names_service_database_and_user(kinds: Kinds) -> None:
     """Of the server that they find; what the sentinels want themselves is an option."""
     options = {"sentinel_kwargs": {"password": "other"}}
-    client, _ = connect("redis+sentinel://user:secret@one:1,two/service/2", kinds, options)
+    client = connect("redis+sentinel://user:secret@one:1,two/service/2", kinds, options)[0]()
     pool = client.connection_pool
     assert pool.service_name == "service"
     assert pool.connection_kwargs["db"] == 2
@@ -65,10 +66,15 @@ def test_a_sentinel_url_names_service_database_and_user(kinds: Kinds) -> None:
 
 def test_an_async_cluster_url_names_its_nodes() -> None:
     """Nothing is sent yet; the sync client asks for the layout at once, as tests/test_clients.py shows."""
-    client, _ = connect("redis+cluster://:secret@one:1,two", ASYNC, {})
+    client = connect("redis+cluster://:secret@one:1,two", ASYNC, {})[0]()
     assert isinstance(client, redis.asyncio.RedisCluster)
     assert client.connection_kwargs["password"] == "secret"  # noqa: S105
     assert {(node.host, node.port) for node in client.nodes_manager.startup_nodes.values()} == {("one", 1), ("two", 6379)}
+
+
+def _pool(saver: AsyncRedisSaver) -> Any:
+    """The pool of connections that a saver uses on the running loop."""
+    return saver._link.client_here().connection_pool  # noqa: SLF001
 
 
 async def test_an_embedded_server_lives_as_long_as_its_saver() -> None:
@@ -82,5 +88,5 @@ async def test_an_embedded_server_lives_as_long_as_its_saver() -> None:
     assert not socket.parent.exists()
     async with AsyncRedisSaver.from_conn_string("embedded://") as saver:
         await saver.asetup()
-        socket = Path(saver._link.client.connection_pool.connection_kwargs["path"])  # noqa: SLF001
+        socket = Path(_pool(saver).connection_kwargs["path"])
     await eventually(lambda: not socket.parent.exists())

@@ -5,27 +5,30 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import redis.asyncio
+from redis.asyncio.cluster import PipelineCommand
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import NoScriptError
+from redis.exceptions import NoScriptError, ResponseError
+from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from langgraph.checkpoint.fastredis.call import Call, Operation, Request, Scan, adrive, drive
+from langgraph.checkpoint.fastredis.call import Call, Info, Operation, Request, Scan, Together, adrive, drive
 from langgraph.checkpoint.fastredis.connect import ASYNC, connect
-from langgraph.checkpoint.fastredis.link import Link, advise, check_client
+from langgraph.checkpoint.fastredis.link import AsyncLink, advise, check_client, running_loop
 from langgraph.checkpoint.fastredis.methods import SaverMethods
+from langgraph.checkpoint.fastredis.options import split
 from langgraph.checkpoint.fastredis.saver import SCAN_PAGE
+from langgraph.checkpoint.fastredis.wait import confirm
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
-    from datetime import timedelta
     from types import TracebackType
 
-    import redis.asyncio
-    from langgraph.checkpoint.serde.base import SerializerProtocol
-    from typing_extensions import Self
+    from typing_extensions import Self, Unpack
 
-    from langgraph.checkpoint.fastredis.expiry import TTLConfig
+    from langgraph.checkpoint.fastredis.options import SaverOptions
 
 R = TypeVar("R")
 
@@ -33,52 +36,38 @@ R = TypeVar("R")
 class AsyncRedisSaver(SaverMethods):
     """Stores LangGraph checkpoints in a Redis or Valkey server, with core commands only, from async code.
 
-    Can be made with or without a running event loop. Its sync methods work from other threads than the loop's own, where
-    they would wait for themselves and refuse.
+    Can be made with or without a running event loop. Made from a URL it serves any number of event loops, one after the
+    other or at once; each has connections of its own, which are closed with it. Its sync methods work from other threads than
+    the loop's own, where they would wait for themselves and refuse.
 
     Args:
         client: Any client of `redis.asyncio`, `Redis` or `RedisCluster`, that does not decode replies. The saver never
             closes it.
-        prefix: As for `RedisSaver`.
-        ttl: As for `RedisSaver`.
-        serde: As for `RedisSaver`.
+        options: As for `RedisSaver`.
 
     Raises:
         TypeError: the client is a sync one, or the unit of `ttl` is not clear.
-        ValueError: the client decodes replies, or `ttl` is not positive.
+        ValueError: the client decodes replies, `ttl` is not positive, or the client's `socket_timeout` ends before `wait` does.
     """
 
-    def __init__(
-        self,
-        client: redis.asyncio.Redis | redis.asyncio.RedisCluster,
-        *,
-        prefix: str = "langgraph",
-        ttl: timedelta | TTLConfig | None = None,
-        serde: SerializerProtocol | None = None,
-    ) -> None:
-        super().__init__(prefix=prefix, ttl=ttl, serde=serde)
-        check_client(client, asynchronous=True)
-        self._link: Link[Any] = Link(client, loop=_running_loop())
+    def __init__(self, client: redis.asyncio.Redis | redis.asyncio.RedisCluster, **options: Unpack[SaverOptions]) -> None:
+        super().__init__(**options)
+        check_client(client, self._terms.wait, asynchronous=True)
+        self._link = AsyncLink(client)
 
     @classmethod
-    def from_url(
-        cls,
-        url: str,
-        *,
-        prefix: str = "langgraph",
-        ttl: timedelta | TTLConfig | None = None,
-        serde: SerializerProtocol | None = None,
-        **client_options: Any,
-    ) -> Self:
+    def from_url(cls, url: str, **options: Any) -> Self:
         """Make a saver with a client of its own, to be closed with `aclose()`. Arguments as for `RedisSaver.from_url`."""
-        client, server = connect(url, ASYNC, client_options)
+        own, client_options = split(options)
+        make, server = connect(url, ASYNC, client_options, read_only=own.get("read_only", False))
         try:
-            saver = cls(client, prefix=prefix, ttl=ttl, serde=serde)
+            client = make()
+            saver = cls(client, **own)
         except BaseException:
             if server:
                 server.close()
             raise
-        saver._link = Link(client, is_owned=True, server=server, loop=_running_loop())
+        saver._link = AsyncLink(client, make, server)
         return saver
 
     @classmethod
@@ -97,14 +86,13 @@ class AsyncRedisSaver(SaverMethods):
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close what the saver has opened: its client, and an embedded server. A client handed in stays open."""
-        if self._link.close():
-            await self._link.client.aclose()
-            if self._link.server:
-                await asyncio.to_thread(self._link.server.close)
+        """Close what the saver has opened: its clients, and an embedded server. A client handed in stays open.
+
+        Waits a few seconds for calls under way; new ones are refused.
+        """
+        await self._link.aclose()
 
     async def _arun(self, operation: Operation[R]) -> R:
-        self._link.loop = asyncio.get_running_loop()
         return await adrive(operation, self._asend)
 
     def _run(self, operation: Operation[R]) -> R:
@@ -121,7 +109,7 @@ class AsyncRedisSaver(SaverMethods):
         if loop is None or not loop.is_running():
             message = "the sync methods of AsyncRedisSaver need its event loop to run in another thread; use RedisSaver"
             raise RuntimeError(message)
-        if loop is _running_loop():
+        if loop is running_loop():
             message = (
                 "a sync method of AsyncRedisSaver was called on the event loop's own thread, where it would wait for itself;"
                 " await the async method of the same name with an `a` in front (in a graph: `ainvoke`, `aget_state`, …)"
@@ -130,12 +118,19 @@ class AsyncRedisSaver(SaverMethods):
         return loop
 
     async def _asend(self, request: Request) -> Any:
-        client = self._link.open_client()
         try:
-            return await (_scan(client, request) if isinstance(request, Scan) else _evaluate(client, request))
+            wait = self._terms.wait_for(request)
+            if wait and isinstance(request, Call):
+                return await adrive(confirm(request, wait), self._aperform)
+            return await self._aperform(request)
         except RedisConnectionError as error:
             advise(error)
             raise
+
+    async def _aperform(self, request: Request) -> Any:
+        if isinstance(request, Call):
+            return await self._link.send(partial(_read if self._terms.read_only else _evaluate, request))
+        return await self._link.send(partial(_OTHERS[type(request)], request))
 
 
 def _wait(future: concurrent.futures.Future[Any], loop: asyncio.AbstractEventLoop) -> Any:
@@ -150,14 +145,7 @@ def _wait(future: concurrent.futures.Future[Any], loop: asyncio.AbstractEventLoo
             raise RuntimeError(message)
 
 
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
-
-
-async def _evaluate(client: Any, call: Call) -> Any:
+async def _evaluate(call: Call, client: Any) -> Any:
     count = len(call.keys)
     try:
         return await client.evalsha(call.script.sha, count, *call.keys, *call.arguments)
@@ -165,7 +153,36 @@ async def _evaluate(client: Any, call: Call) -> Any:
         return await client.eval(call.script.source, count, *call.keys, *call.arguments)
 
 
-async def _scan(client: Any, scan: Scan) -> list[bytes] | None:
+async def _read(call: Call, client: Any) -> Any:
+    count = len(call.keys)
+    try:
+        return await client.evalsha_ro(call.script.sha, count, *call.keys, *call.arguments)
+    except NoScriptError:
+        return await client.eval_ro(call.script.source, count, *call.keys, *call.arguments)
+
+
+async def _together(request: Together, client: Any) -> list[Any]:
+    if isinstance(client, redis.asyncio.RedisCluster):
+        return await _together_in_cluster(request, client)
+    pipeline = client.pipeline(transaction=False)
+    for command in request.commands:
+        pipeline.execute_command(*command)
+    replies: list[Any] = await pipeline.execute(raise_on_error=False)
+    return replies
+
+
+async def _together_in_cluster(request: Together, client: Any) -> list[Any]:
+    await client.initialize()
+    node = client.get_node_from_key(request.key)
+    commands = [PipelineCommand(at, *command) for at, command in enumerate(request.commands)]
+    try:
+        await node.execute_pipeline(commands)
+    except (RedisConnectionError, RedisTimeoutError) as error:
+        return [error]
+    return [command.result for command in commands]
+
+
+async def _scan(scan: Scan, client: Any) -> list[bytes] | None:
     if scan.keys is None:
         scan.keys = client.scan_iter(match=scan.pattern, count=SCAN_PAGE)
     page: list[bytes] = []
@@ -174,3 +191,13 @@ async def _scan(client: Any, scan: Scan) -> list[bytes] | None:
         if len(page) == SCAN_PAGE:
             break
     return page or None
+
+
+async def _info(_request: Info, client: Any) -> Any:
+    try:
+        return await client.info()
+    except ResponseError:
+        return {}
+
+
+_OTHERS: dict[type[Request], Any] = {Scan: _scan, Together: _together, Info: _info}

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.fastredis.scripts import Script
 
 Argument: TypeAlias = bytes | int
+Command: TypeAlias = tuple[str | bytes | int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +35,25 @@ class Scan:
     """The client's own iterator, once there is one."""
 
 
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Commands about one key, sent at once on one connection to the server that has it.
+
+    The reply is a list of theirs; an error is among them as it is, and alone where nothing came back from a cluster's node.
+    """
+
+    key: bytes
+    commands: Sequence[Command]
+
+
+@dataclass(frozen=True, slots=True)
+class Info:
+    """What each server says about itself in INFO; nothing where the user may not ask."""
+
+
 Result = TypeVar("Result")
-Request: TypeAlias = Call | Scan
-# A reply is what the server sent: integers, bytes, `None` and lists of them, in the shape the script's header gives.
+Request: TypeAlias = Call | Scan | Together | Info
+# A script's reply is what the server sent: integers, bytes, `None` and lists of them, in the shape the script's header gives.
 Operation: TypeAlias = Generator[Request, Any, Result]
 
 

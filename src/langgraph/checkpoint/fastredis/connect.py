@@ -1,16 +1,21 @@
-"""URLs to redis-py clients."""
+"""URLs to redis-py clients, with the retries, time-outs and pools that ours are made with."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from urllib.parse import SplitResult, urlsplit
 
 import redis
 import redis.asyncio
 import redis.asyncio.cluster
+import redis.asyncio.retry
 import redis.asyncio.sentinel
 import redis.cluster
+import redis.connection
+import redis.retry
 import redis.sentinel
+from redis.backoff import EqualJitterBackoff
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +29,33 @@ _SCHEMES = (
 )
 _DEFAULT_PORTS = {"redis+cluster": 6379, "redis+sentinel": 26379}
 
+# What clients are made with, unless the URL or the caller says otherwise. Every call of ours is harmless to repeat, so all of
+# them are: about a second in all, for a server that restarts or a proxy that drops connections. redis-py 5 repeats nothing by
+# itself and waits for ever; 8 waits up to ten seconds between two attempts.
+RETRIES = 5
+_BACKOFF = {"base": 0.02, "cap": 1.0}  # seconds: 20 to 40 ms before the first repetition, up to a second before the last
+_DEFAULTS: dict[str, Any] = {"socket_connect_timeout": 5.0, "socket_timeout": 10.0, "health_check_interval": 30}
+_TCP = {"socket_keepalive": True}
+# A sentinel that hangs must not be waited for long: there are others to ask.
+_OF_SENTINELS = {"socket_connect_timeout": 1.0, "socket_timeout": 1.0}
+
+
+class _PassingOnPool(redis.asyncio.BlockingConnectionPool):
+    """redis-py's waiting pool, in which a caller that gives up passes on the wake-up that was meant for it.
+
+    Before Python 3.13 `asyncio.Condition` loses a notification whose receiver is cancelled in the same turn of the loop: a free
+    connection is then seen by nobody, and those who wait for one wait until they time out.
+    """
+
+    async def get_connection(self, *args: Any, **options: Any) -> Any:
+        """As redis-py's."""
+        try:
+            return await super().get_connection(*args, **options)  # type: ignore[no-untyped-call]
+        except BaseException:
+            async with self._condition:
+                self._condition.notify()
+            raise
+
 
 class Kinds(NamedTuple):
     """The classes of one of redis-py's two halves."""
@@ -33,6 +65,7 @@ class Kinds(NamedTuple):
     cluster: Any
     cluster_node: Any
     sentinel: Any
+    retry: Any
 
 
 SYNC = Kinds(
@@ -41,55 +74,69 @@ SYNC = Kinds(
     redis.RedisCluster,
     redis.cluster.ClusterNode,
     redis.sentinel.Sentinel,
+    redis.retry.Retry,
 )
 ASYNC = Kinds(
     redis.asyncio.Redis,
-    redis.asyncio.BlockingConnectionPool,
+    _PassingOnPool,
     redis.asyncio.RedisCluster,
     redis.asyncio.cluster.ClusterNode,
     redis.asyncio.sentinel.Sentinel,
+    redis.asyncio.retry.Retry,
 )
 
 
-def connect(url: str, kinds: Kinds, options: dict[str, Any]) -> tuple[Any, EmbeddedServer | None]:
-    """A client for a URL, and the server that was started for it, if one was.
+def connect(
+    url: str, kinds: Kinds, options: dict[str, Any], *, read_only: bool = False
+) -> tuple[Callable[[], Any], EmbeddedServer | None]:
+    """What makes clients for a URL, and the server that was started for it, if one was.
 
-    Nothing is sent yet, except by a sync cluster client, which asks for the cluster's layout at once.
+    Nothing is sent yet, and by making a client neither; but a sync cluster client asks for the cluster's layout at once.
+
+    Args:
+        url: See `RedisSaver.from_url`.
+        kinds: Sync or async.
+        options: Of redis-py's client.
+        read_only: Whether the client is to read from replicas, where the URL leads to several servers.
 
     Raises:
         ValueError: the URL is of no known form. The message does not repeat it: it may hold a password.
     """
     scheme, separator, _ = url.partition("://")
+    if separator and scheme == "embedded":
+        return _embedded(url, kinds, options)
     build = _BUILDERS.get(scheme) if separator else None
     if build is None:
         message = f"cannot read the URL; it must begin with one of {_SCHEMES}"
         raise ValueError(message)
-    return build(url, kinds, options)
+    return partial(build, url, kinds, options, read_only), None
 
 
-def _simple(url: str, kinds: Kinds, options: dict[str, Any]) -> tuple[Any, None]:
+def _defaults(kinds: Kinds) -> dict[str, Any]:
+    """The options of every client, made anew: a `Retry` is changed by the client that it is given to."""
+    return {**_DEFAULTS, "retry": kinds.retry(EqualJitterBackoff(**_BACKOFF), RETRIES)}
+
+
+def _simple(url: str, kinds: Kinds, options: dict[str, Any], _read_only: bool = False) -> Any:  # noqa: FBT001, FBT002 as the others
     scheme, _, rest = url.partition("://")
+    known = _defaults(kinds) | ({} if scheme == "unix" else _TCP) | options
     try:
         # Waits for a free connection instead of failing when all are in use, as redis-py's default pool does.
-        pool = kinds.pool.from_url(f"{_SIMPLE[scheme]}://{rest}", **options)
+        pool = kinds.pool.from_url(f"{_SIMPLE[scheme]}://{rest}", **known)
     except (ValueError, TypeError) as error:
         message = f"cannot read the {scheme}:// URL, or its options: {error}"
         raise ValueError(message) from error
-    return kinds.client.from_pool(pool), None
+    return kinds.client.from_pool(pool)
 
 
-def _embedded(url: str, kinds: Kinds, options: dict[str, Any]) -> tuple[Any, EmbeddedServer]:
+def _embedded(url: str, kinds: Kinds, options: dict[str, Any]) -> tuple[Callable[[], Any], EmbeddedServer]:
     if url != "embedded://":
         message = "embedded:// takes no host, path or options"
         raise ValueError(message)
     from langgraph.checkpoint.fastredis.embedded import EmbeddedServer  # noqa: PLC0415 an extra
 
     server = EmbeddedServer()
-    try:
-        return _simple(server.url, kinds, options)[0], server
-    except BaseException:
-        server.close()
-        raise
+    return partial(_simple, server.url, kinds, options), server
 
 
 def _hosts(parts: SplitResult) -> list[tuple[str, int]]:
@@ -104,35 +151,34 @@ def _hosts(parts: SplitResult) -> list[tuple[str, int]]:
     return found
 
 
-def _credentials(parts: SplitResult) -> dict[str, str]:
+def _named(parts: SplitResult) -> dict[str, Any]:
+    """User and password of a URL, and the options in its query, as redis-py reads them."""
     user_info, at, _ = parts.netloc.rpartition("@")
-    user, _, password = user_info.partition(":")
-    named = {"username": unquote(user), "password": unquote(password)} if at else {}
-    return {name: value for name, value in named.items() if value}
+    return cast("dict[str, Any]", redis.connection.parse_url(f"redis://{user_info}{at}?{parts.query}"))  # type: ignore[no-untyped-call] # pyright: ignore[reportUnknownMemberType]
 
 
-def _cluster(url: str, kinds: Kinds, options: dict[str, Any]) -> tuple[Any, None]:
+def _cluster(url: str, kinds: Kinds, options: dict[str, Any], read_only: bool) -> Any:  # noqa: FBT001 as the others
     parts = urlsplit(url)
     nodes = [kinds.cluster_node(host, port) for host, port in _hosts(parts)]
-    return kinds.cluster(startup_nodes=nodes, **(_credentials(parts) | dict(parse_qsl(parts.query)) | options)), None
+    replicas = {"read_from_replicas": True} if read_only else {}
+    return kinds.cluster(startup_nodes=nodes, **(_defaults(kinds) | _TCP | replicas | options | _named(parts)))
 
 
-def _sentinel(url: str, kinds: Kinds, options: dict[str, Any]) -> tuple[Any, None]:
+def _sentinel(url: str, kinds: Kinds, options: dict[str, Any], read_only: bool) -> Any:  # noqa: FBT001 as the others
     """A client that finds its server through sentinels; user and password of the URL are for that server."""
     parts = urlsplit(url)
     service, _, db = parts.path.strip("/").partition("/")
     if not service or (db and not db.isdecimal()):
         message = "redis+sentinel:// needs host:port,host:port/service or …/service/db"
         raise ValueError(message)
-    sentinel = kinds.sentinel(_hosts(parts), sentinel_kwargs=options.get("sentinel_kwargs"))
-    known: dict[str, Any] = {**_credentials(parts), **dict(parse_qsl(parts.query)), "db": int(db or 0), **options}
-    known.pop("sentinel_kwargs", None)
-    return sentinel.master_for(service, **known), None
+    known: dict[str, Any] = _defaults(kinds) | _TCP | {"db": int(db or 0)} | options | _named(parts)
+    theirs: dict[str, Any] = {**_OF_SENTINELS, **(known.pop("sentinel_kwargs", None) or {})}
+    sentinel = kinds.sentinel(_hosts(parts), sentinel_kwargs=theirs)
+    return (sentinel.slave_for if read_only else sentinel.master_for)(service, **known)
 
 
-_BUILDERS: dict[str, Callable[[str, Kinds, dict[str, Any]], tuple[Any, EmbeddedServer | None]]] = {
+_BUILDERS: dict[str, Callable[[str, Kinds, dict[str, Any], bool], Any]] = {
     **dict.fromkeys(_SIMPLE, _simple),
-    "embedded": _embedded,
     "redis+cluster": _cluster,
     "redis+sentinel": _sentinel,
 }

@@ -24,5 +24,33 @@ class BusyThreadError(FastRedisError):
     """A thread changed while it was worked on: written to all the time while it was pruned, or deleted while it was copied."""
 
 
+class ConcurrentRunError(FastRedisError):
+    """With `guard`: the first save of a run found that another run had saved into the thread since this one read it.
+
+    Nothing was saved. Run again, from what the thread is now.
+
+    Attributes:
+        began_at: id of the checkpoint that this run read as the latest; `None` where there was none.
+        latest: id of the one that is the latest now.
+    """
+
+    def __init__(self, message: str, began_at: str | None, latest: str) -> None:
+        super().__init__(message)
+        self.began_at = began_at
+        self.latest = latest
+
+
+class NotConfirmedError(FastRedisError):
+    """With `wait`: a mutation has happened on the server, but is not known to have reached replicas or disk in time."""
+
+
+class ReadOnlySaverError(FastRedisError):
+    """A saver that only reads was asked to write; nothing was sent."""
+
+
+class ServerWarning(UserWarning):
+    """What `setup` found about a server that works, and may yet lose or leak what is stored in it."""
+
+
 class SaverClosedError(FastRedisError, RuntimeError):
     """A saver was used after it had been closed."""

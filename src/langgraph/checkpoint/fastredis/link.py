@@ -1,58 +1,202 @@
-"""What a saver and its copies share: the client, whether it is theirs to close, and whether it is closed."""
+"""What a saver and its copies share: the way to the server, whose clients those are, and whether it is closed."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import inspect
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from langgraph.checkpoint.fastredis.errors import SaverClosedError
 
 if TYPE_CHECKING:
-    import asyncio
+    from collections.abc import AsyncGenerator, Callable
 
     from redis.exceptions import ConnectionError as RedisConnectionError
 
     from langgraph.checkpoint.fastredis.embedded import EmbeddedServer
+    from langgraph.checkpoint.fastredis.wait import Wait
 
-Client = TypeVar("Client")
+# Seconds that closing waits for calls under way: more than they should take, less than a program may take to end.
+_PATIENCE = 5.0
+_PAUSE = 0.005
+_CLOSED = "this saver is closed; use it inside its `with` block, or make a new one"
 
 
 @dataclass(slots=True)
-class Link(Generic[Client]):
-    """A saver's way to its server."""
+class Link:
+    """A sync saver's way to its server."""
 
-    client: Client
+    client: Any
     is_owned: bool = False
     server: EmbeddedServer | None = None
     is_closed: bool = False
-    loop: asyncio.AbstractEventLoop | None = None
-    """The event loop that an async client was last used on: its connections belong to it."""
+    _calling: set[int] = field(default_factory=set[int])
+    """The threads with a call under way."""
 
-    def open_client(self) -> Client:
-        """The client.
+    def send(self, request: Callable[[Any], Any]) -> Any:
+        """Make a request of the client.
 
         Raises:
-            SaverClosedError: it was closed.
+            SaverClosedError: the saver was closed.
         """
         if self.is_closed:
-            message = "this saver is closed; use it inside its `with` block, or make a new one"
-            raise SaverClosedError(message)
-        return self.client
+            raise SaverClosedError(_CLOSED)
+        caller = threading.get_ident()
+        self._calling.add(caller)
+        try:
+            return request(self.client)
+        finally:
+            self._calling.discard(caller)
 
-    def close(self) -> bool:
-        """Mark what is owned as closed; whether the client is to be closed now."""
-        closes = self.is_owned and not self.is_closed
-        self.is_closed = self.is_closed or self.is_owned
-        return closes
+    def close(self) -> None:
+        """Close what is owned, once the calls under way have ended: they would open connections again that nobody closes."""
+        if not self.is_owned or self.is_closed:
+            return
+        self.is_closed = True
+        deadline = time.monotonic() + _PATIENCE
+        while self._others_are_calling() and time.monotonic() < deadline:
+            time.sleep(_PAUSE)
+        for client in _with_sentinels(self.client):
+            client.close()
+        if self.server:
+            self.server.close()
+
+    def _others_are_calling(self) -> bool:
+        """Not this thread, which a signal may have brought here from a call; nor one that did not come along into a fork."""
+        alive = {thread.ident for thread in threading.enumerate()}
+        return bool(self._calling & alive - {threading.get_ident()})
 
 
-def check_client(client: Any, *, asynchronous: bool) -> None:
+class AsyncLink:
+    """An async saver's way to its server: connections belong to an event loop, so each loop has a client of its own.
+
+    A client handed in cannot be made again: it is used on whatever loop there is.
+    """
+
+    def __init__(self, first: Any, make: Callable[[], Any] | None = None, server: EmbeddedServer | None = None) -> None:
+        self._unused = first
+        self._make = make
+        self._has_moved = False
+        self._server = server
+        self._at_loops: dict[asyncio.AbstractEventLoop, _AtLoop] = {}
+        self.is_closed = False
+        self.loop = running_loop()
+        """The loop that was used last: sync methods called in other threads are run there."""
+
+    async def send(self, request: Callable[[Any], Any]) -> Any:
+        """Make a request of the running loop's client, and await it.
+
+        Raises:
+            SaverClosedError: the saver was closed.
+            RuntimeError: a client that was handed in belongs to another loop.
+        """
+        if self.is_closed:
+            raise SaverClosedError(_CLOSED)
+        loop = asyncio.get_running_loop()
+        self.loop = loop
+        here = self._at_loops.get(loop) or await self._settle(loop)
+        here.calling += 1
+        try:
+            return await request(here.client)
+        except RuntimeError as error:
+            if self._make is None and self._has_moved:
+                _advise_about_loops(error)
+            raise
+        finally:
+            here.leave()
+
+    def client_here(self) -> Any:
+        """The running loop's client, once something was sent through it."""
+        return self._at_loops[asyncio.get_running_loop()].client
+
+    async def _settle(self, loop: asyncio.AbstractEventLoop) -> _AtLoop:
+        """Have a client for a loop that has none yet."""
+        for other in [one for one in self._at_loops if one.is_closed()]:
+            del self._at_loops[other]
+            self._has_moved = True
+        if self._make is None:
+            self._at_loops[loop] = here = _AtLoop(self._unused)
+            return here
+        client, self._unused = self._unused or self._make(), None
+        self._at_loops[loop] = here = _AtLoop(client)
+        here.end = self._until_the_loop_ends(here, loop)
+        await anext(here.end)
+        return here
+
+    async def _until_the_loop_ends(self, here: _AtLoop, loop: asyncio.AbstractEventLoop) -> AsyncGenerator[None]:
+        """Close a client with its loop: `asyncio.run` and its like end the generators that were begun on a loop before it."""
+        try:
+            yield
+        finally:
+            self._at_loops.pop(loop, None)
+            for client in _with_sentinels(here.client):
+                await client.aclose()
+
+    async def aclose(self) -> None:
+        """Close what is owned, once the calls under way have ended: they would open connections again that nobody closes."""
+        if self._make is None or self.is_closed:
+            return
+        self.is_closed = True
+        for loop, here in [*self._at_loops.items()]:
+            if loop is asyncio.get_running_loop():
+                await here.close()
+            elif loop.is_running():  # in another thread
+                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(here.close(), loop))
+        if self._server:
+            await asyncio.to_thread(self._server.close)
+
+
+@dataclass(slots=True)
+class _AtLoop:
+    """A client on the loop that it is used on."""
+
+    client: Any
+    calling: int = 0
+    """How many calls are under way."""
+    end: AsyncGenerator[None] | None = None
+    """Closes the client when it is closed itself, or when the loop ends."""
+    _is_idle: asyncio.Event | None = None
+
+    def leave(self) -> None:
+        """A call has ended."""
+        self.calling -= 1
+        if self._is_idle and not self.calling:
+            self._is_idle.set()
+
+    async def close(self) -> None:
+        """Close the client once the calls under way have ended, or patience has."""
+        if self.calling:
+            self._is_idle = asyncio.Event()
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._is_idle.wait(), _PATIENCE)
+        if self.end:
+            await self.end.aclose()
+
+
+def _with_sentinels(client: Any) -> list[Any]:
+    """A client, and those through which it asks sentinels: they have connections of their own, which it does not close."""
+    manager = getattr(getattr(client, "connection_pool", None), "sentinel_manager", None)
+    return [client, *(manager.sentinels if manager else ())]
+
+
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """The event loop that runs in this thread, if one does."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+def check_client(client: Any, wait: Wait | None, *, asynchronous: bool) -> None:
     """Refuse a client that cannot work, before it is used.
 
     Raises:
         TypeError: it is of the other kind, sync or async.
-        ValueError: it decodes replies to text.
+        ValueError: it decodes replies to text, or gives up before what it waits for may have come.
     """
     if inspect.iscoroutinefunction(client.execute_command) is not asynchronous:
         wanted, other = ("redis.asyncio", "RedisSaver") if asynchronous else ("redis", "AsyncRedisSaver")
@@ -61,12 +205,35 @@ def check_client(client: Any, *, asynchronous: bool) -> None:
     if client.get_encoder().decode_responses:
         message = "the client has decode_responses=True, which turns stored bytes into text; make one for the saver without it"
         raise ValueError(message)
+    patience = _options(client).get("socket_timeout")
+    if wait and patience and patience <= wait.timeout.total_seconds():
+        message = f"the client gives up after {patience} s (its socket_timeout), before {wait} does; give it more time"
+        raise ValueError(message)
+
+
+def _options(client: Any) -> dict[str, Any]:
+    """What a client's connections are made with; in a cluster, those of each node."""
+    pool = getattr(client, "connection_pool", None)
+    options: dict[str, Any] = pool.connection_kwargs if pool else getattr(client, "connection_kwargs", {})
+    return options
 
 
 def advise(error: RedisConnectionError) -> None:
     """Say in Redis' own error what to do about it; its type and what it said stay."""
-    if str(error).startswith("Too many connections"):  # a class of its own only from redis-py 6 on
+    said = str(error)
+    if said.startswith("Too many connections"):  # a class of its own only from redis-py 6 on
         advice = "Give the client a BlockingConnectionPool, which waits for a free one, or let the saver make it: from_url does"
+    elif said.startswith("No connection available"):
+        advice = "All were in use for too long; raise max_connections, or the time-out of the pool"
     else:
         advice = "Is the server running, and are host, port, user and password right?"
+    error.args = (f"{error}. {advice}",)
+
+
+def _advise_about_loops(error: RuntimeError) -> None:
+    advice = (
+        "The connections of an async client belong to the event loop that they were opened on, and this saver's client was used"
+        " on another one before: make the saver with from_url, which has a client for each loop, or close the client's"
+        " connections (aclose) before a loop ends"
+    )
     error.args = (f"{error}. {advice}",)

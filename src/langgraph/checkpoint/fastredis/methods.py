@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
-from langgraph.checkpoint.fastredis import checks, history, lifetime, reading, retention, saving, threads
+from langgraph.checkpoint.fastredis import address, checks, history, lifetime, reading, retention, saving, threads
 from langgraph.checkpoint.fastredis.context import Context
-from langgraph.checkpoint.fastredis.expiry import TTLConfig, parse_ttl
+from langgraph.checkpoint.fastredis.expiry import Expiry, TTLConfig, parse_ttl
+from langgraph.checkpoint.fastredis.guard import Guard
 from langgraph.checkpoint.fastredis.keys import Keyspace
+from langgraph.checkpoint.fastredis.terms import Terms
 from langgraph.checkpoint.fastredis.versions import next_version, note_type
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
     from langgraph.checkpoint.fastredis.call import Operation
     from langgraph.checkpoint.fastredis.threads import ThreadInfo
+    from langgraph.checkpoint.fastredis.wait import Wait
 
 R = TypeVar("R")
 
@@ -39,17 +42,33 @@ class SaverMethods(BaseCheckpointSaver[float]):
     Methods without a docstring here do what `BaseCheckpointSaver` says of them.
     """
 
-    def __init__(
-        self, *, prefix: str = "langgraph", ttl: timedelta | TTLConfig | None = None, serde: SerializerProtocol | None = None
+    def __init__(  # noqa: PLR0913 see SaverOptions
+        self,
+        *,
+        prefix: str = "langgraph",
+        ttl: timedelta | TTLConfig | None = None,
+        serde: SerializerProtocol | None = None,
+        wait: Wait | None = None,
+        guard: bool = False,
+        read_only: bool = False,
     ) -> None:
         super().__init__(serde=serde)
         self._keyspace = Keyspace(prefix)
-        self._expiry = parse_ttl(ttl)
+        expiry = parse_ttl(ttl)
+        self._expiry = Expiry() if read_only else expiry
+        self._terms = Terms(wait, read_only=read_only)
+        self._guard = Guard() if guard else None
 
     @property
     def _context(self) -> Context:
         # Not kept: `with_allowlist` copies a saver and gives the copy another serializer.
-        return Context(self._keyspace, self._expiry, self.serde)
+        return Context(self._keyspace, self._expiry, self.serde, self._guard)
+
+    def _begin(self, config: RunnableConfig, found: CheckpointTuple | None) -> CheckpointTuple | None:
+        """Remember, in this context, what those who save after this read need to know of it."""
+        if self._guard:
+            self._guard.note(address.parse(config), found)
+        return note_type(found)
 
     @abstractmethod
     def _run(self, operation: Operation[R]) -> R:
@@ -74,10 +93,10 @@ class SaverMethods(BaseCheckpointSaver[float]):
         return next_version(current)
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        return note_type(self._run(reading.get_tuple(self._context, config)))
+        return self._begin(config, self._run(reading.get_tuple(self._context, config)))
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        return note_type(await self._arun(reading.get_tuple(self._context, config)))
+        return self._begin(config, await self._arun(reading.get_tuple(self._context, config)))
 
     def list(
         self,
@@ -186,13 +205,15 @@ class SaverMethods(BaseCheckpointSaver[float]):
     def setup(self) -> None:
         """Check that the server can be reached and lets this user do all that the saver does.
 
-        Optional: there is nothing to create. Saves, reads, expires and deletes a small thread of its own.
+        Optional: there is nothing to create. Saves, reads, expires and deletes a small thread of its own (a saver that only
+        reads just reads). Warns (`ServerWarning`), where it may ask, of a server that evicts keys, that has known faults in its
+        Lua interpreter, or that is older than those that we support.
 
         Raises:
             redis.exceptions.RedisError: what the server, or the way to it, has against it.
         """
-        self._run(checks.setup(self._context))
+        self._run(checks.setup(self._context, read_only=self._terms.read_only))
 
     async def asetup(self) -> None:
         """Async version of `setup`."""
-        await self._arun(checks.setup(self._context))
+        await self._arun(checks.setup(self._context, read_only=self._terms.read_only))

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import redis
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import NoScriptError
+from redis.exceptions import NoScriptError, ResponseError
+from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from langgraph.checkpoint.fastredis.call import Call, Operation, Request, Scan, drive
+from langgraph.checkpoint.fastredis.call import Call, Info, Operation, Request, Scan, Together, drive
 from langgraph.checkpoint.fastredis.connect import SYNC, connect
 from langgraph.checkpoint.fastredis.link import Link, advise, check_client
 from langgraph.checkpoint.fastredis.methods import SaverMethods
+from langgraph.checkpoint.fastredis.options import split
+from langgraph.checkpoint.fastredis.wait import confirm
 
 if TYPE_CHECKING:
     from collections.abc import Generator
-    from datetime import timedelta
     from types import TracebackType
 
-    import redis
-    from langgraph.checkpoint.serde.base import SerializerProtocol
-    from typing_extensions import Self
+    from typing_extensions import Self, Unpack
 
-    from langgraph.checkpoint.fastredis.expiry import TTLConfig
+    from langgraph.checkpoint.fastredis.options import SaverOptions
 
 R = TypeVar("R")
 SCAN_PAGE = 1000
@@ -38,56 +40,38 @@ class RedisSaver(SaverMethods):
     Args:
         client: Any redis-py client, `redis.Redis` or `redis.RedisCluster`, that does not decode replies. The saver never
             closes it.
-        prefix: What every key begins with; savers with different prefixes do not see each other's threads.
-        ttl: How long a thread lives after its last write: a `timedelta`, or LangGraph's mapping in minutes
-            (`TTLConfig`). `None`: for ever.
-        serde: The serializer of all values; LangGraph's own by default.
+        options: `prefix`, `ttl`, `serde`, `wait`, `guard`, `read_only`: see `SaverOptions`.
 
     Raises:
         TypeError: the client is an async one, or the unit of `ttl` is not clear.
-        ValueError: the client decodes replies, or `ttl` is not positive.
+        ValueError: the client decodes replies, `ttl` is not positive, or the client's `socket_timeout` ends before `wait` does.
     """
 
-    def __init__(
-        self,
-        client: redis.Redis | redis.RedisCluster,
-        *,
-        prefix: str = "langgraph",
-        ttl: timedelta | TTLConfig | None = None,
-        serde: SerializerProtocol | None = None,
-    ) -> None:
-        super().__init__(prefix=prefix, ttl=ttl, serde=serde)
-        check_client(client, asynchronous=False)
-        self._link: Link[Any] = Link(client)
+    def __init__(self, client: redis.Redis | redis.RedisCluster, **options: Unpack[SaverOptions]) -> None:
+        super().__init__(**options)
+        check_client(client, self._terms.wait, asynchronous=False)
+        self._link = Link(client)
 
     @classmethod
-    def from_url(
-        cls,
-        url: str,
-        *,
-        prefix: str = "langgraph",
-        ttl: timedelta | TTLConfig | None = None,
-        serde: SerializerProtocol | None = None,
-        **client_options: Any,
-    ) -> Self:
+    def from_url(cls, url: str, **options: Any) -> Self:
         """Make a saver with a client of its own, to be closed with `close()`.
 
         Args:
             url: `redis://`, `rediss://`, `unix://`, `valkey://`, `valkeys://`, `redis+cluster://host:port,host:port`,
                 `redis+sentinel://host:port,host:port/service/db`, or `embedded://` for a private throw-away server.
-            prefix: As for the class.
-            ttl: As for the class.
-            serde: As for the class.
-            client_options: Passed to redis-py's client: `max_connections`, `socket_timeout`, …; with sentinels, what they want
-                themselves as `sentinel_kwargs`.
+            options: Those of the class, and others for redis-py's client: `max_connections`, `socket_timeout`, `retry`, …; with
+                sentinels, what they want themselves as `sentinel_kwargs`. With `read_only`, a cluster's or sentinels' replicas
+                are read from.
 
         Raises:
             ValueError: the URL cannot be read.
             ImportError: `embedded://` without the extra that brings a server.
         """
-        client, server = connect(url, SYNC, client_options)
+        own, client_options = split(options)
+        make, server = connect(url, SYNC, client_options, read_only=own.get("read_only", False))
         try:
-            saver = cls(client, prefix=prefix, ttl=ttl, serde=serde)
+            client = make()
+            saver = cls(client, **own)
         except BaseException:
             if server:
                 server.close()
@@ -109,11 +93,11 @@ class RedisSaver(SaverMethods):
         self.close()
 
     def close(self) -> None:
-        """Close what the saver has opened: its client, and an embedded server. A client handed in stays open."""
-        if self._link.close():
-            self._link.client.close()
-            if self._link.server:
-                self._link.server.close()
+        """Close what the saver has opened: its client, and an embedded server. A client handed in stays open.
+
+        Waits a few seconds for calls under way in other threads; new ones are refused.
+        """
+        self._link.close()
 
     def _run(self, operation: Operation[R]) -> R:
         return drive(operation, self._send)
@@ -127,15 +111,22 @@ class RedisSaver(SaverMethods):
         return await asyncio.to_thread(drive, operation, self._send, request)
 
     def _send(self, request: Request) -> Any:
-        client = self._link.open_client()
         try:
-            return _scan(client, request) if isinstance(request, Scan) else _evaluate(client, request)
+            wait = self._terms.wait_for(request)
+            if wait and isinstance(request, Call):
+                return drive(confirm(request, wait), self._perform)
+            return self._perform(request)
         except RedisConnectionError as error:
             advise(error)
             raise
 
+    def _perform(self, request: Request) -> Any:
+        if isinstance(request, Call):
+            return self._link.send(partial(_read if self._terms.read_only else _evaluate, request))
+        return self._link.send(partial(_OTHERS[type(request)], request))
 
-def _evaluate(client: Any, call: Call) -> Any:
+
+def _evaluate(call: Call, client: Any) -> Any:
     count = len(call.keys)
     try:
         return client.evalsha(call.script.sha, count, *call.keys, *call.arguments)
@@ -143,7 +134,41 @@ def _evaluate(client: Any, call: Call) -> Any:
         return client.eval(call.script.source, count, *call.keys, *call.arguments)
 
 
-def _scan(client: Any, scan: Scan) -> list[bytes] | None:
+def _read(call: Call, client: Any) -> Any:
+    count = len(call.keys)
+    try:
+        return client.evalsha_ro(call.script.sha, count, *call.keys, *call.arguments)
+    except NoScriptError:
+        return client.eval_ro(call.script.source, count, *call.keys, *call.arguments)
+
+
+def _together(request: Together, client: Any) -> list[Any]:
+    errors: tuple[type[Exception], ...] = ()
+    if isinstance(client, redis.RedisCluster):
+        cluster: Any = client
+        client = cluster.get_redis_connection(cluster.get_node_from_key(request.key))
+        errors = RedisConnectionError, RedisTimeoutError
+    pipeline = client.pipeline(transaction=False)
+    for command in request.commands:
+        pipeline.execute_command(*command)
+    try:
+        replies: list[Any] = pipeline.execute(raise_on_error=False)
+    except errors as error:
+        return [error]
+    return replies
+
+
+def _scan(scan: Scan, client: Any) -> list[bytes] | None:
     if scan.keys is None:
         scan.keys = client.scan_iter(match=scan.pattern, count=SCAN_PAGE)
     return list(islice(scan.keys, SCAN_PAGE)) or None
+
+
+def _info(_request: Info, client: Any) -> Any:
+    try:
+        return client.info()
+    except ResponseError:
+        return {}
+
+
+_OTHERS: dict[type[Request], Any] = {Scan: _scan, Together: _together, Info: _info}

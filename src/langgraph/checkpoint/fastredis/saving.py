@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from langgraph.checkpoint.fastredis import address, keys, records, scripts
+from langgraph.checkpoint.fastredis import address, guard, keys, records, scripts
 from langgraph.checkpoint.fastredis.call import Call, Operation
 from langgraph.checkpoint.fastredis.lifetime import move
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata
 
     from langgraph.checkpoint.fastredis.context import Context
+    from langgraph.checkpoint.fastredis.keys import ThreadKeys
 
 
 def put(
@@ -26,8 +27,12 @@ def put(
 ) -> Operation[RunnableConfig]:
     """Store a checkpoint; returns the config that names it.
 
-    The script is sent again in two cases: with values that should be stored already and are not (a thread that expired in
-    the middle of a run), and after the deadline of a thread that had too little left was moved.
+    The script is sent again in three cases: with values that should be stored already and are not (a thread that expired in
+    the middle of a run), after the deadline of a thread that had too little left was moved, and where what overtook this save
+    was another of the same run.
+
+    Raises:
+        ConcurrentRunError: with a guard, another run has saved into the thread since this one read it.
     """
     above = address.parse(config)
     saved = above._replace(namespace=above.namespace or "", checkpoint_id=address.to_text(checkpoint["id"], "checkpoint['id']"))
@@ -48,29 +53,48 @@ def put(
     packed = records.PackedCheckpoint(context.serde, ns, checkpoint, new_versions)
     body = records.pack_body(context.serde, config, checkpoint, metadata, parent_id)
     least = context.expiry.least
+    run = guard.run_on(context.guard, above)
+    if run:
+        run.own.add(saved.checkpoint_id)
     while True:
-        sizes = (len(body), len(packed.values), len(packed.relied), len(packed.cleared))
-        status, *missing = yield Call(
+        guards = guard.allowed(run, ns)
+        sizes = (len(body), len(packed.values), len(packed.relied), len(packed.cleared), len(guards))
+        status, *found = yield Call(
             scripts.PUT,
             involved,
             (
                 *(keys.member(ns, own_id), context.expiry.lifetime, least, packed.listing, *sizes),
-                *(*body, *packed.values, *packed.relied, *packed.cleared, *packed.carried),
+                *(*body, *packed.values, *packed.relied, *packed.cleared, *guards, *packed.carried),
             ),
         )
         if status == b"stored":
+            guard.pass_through(run)
             return saved.config()
         if status == b"missing":
-            packed.send_relied(missing)
+            packed.send_relied(found)
         else:
-            yield from move(thread, context.expiry.lifetime, due=context.expiry.least)
-            least = 0
+            least = yield from _make_way(context, thread, run, status, found)
+
+
+def _make_way(
+    context: Context, thread: ThreadKeys, run: guard.Run | None, status: bytes, found: Sequence[bytes]
+) -> Operation[int]:
+    """Do what a script asked for before it saves; returns the time that the thread must have left when it is asked again."""
+    if run and status == b"overtaken":
+        guard.check(run, *found)
+        return context.expiry.least
+    yield from move(thread, context.expiry.lifetime, due=context.expiry.least)
+    return 0
 
 
 def put_writes(
     context: Context, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str
 ) -> Operation[None]:
-    """Store the writes of a task against a checkpoint, which may arrive later."""
+    """Store the writes of a task against a checkpoint, which may arrive later.
+
+    Raises:
+        ConcurrentRunError: as for `put`.
+    """
     at = address.parse(config)
     if at.checkpoint_id is None:
         message = f"writes to thread {at.thread_id!r} need the checkpoint_id of the checkpoint they belong to"
@@ -81,13 +105,15 @@ def put_writes(
     thread = context.keyspace.thread(at.thread_id)
     regular, special = records.pack_writes(context.serde, writes, task_id, task_path)
     least = context.expiry.least
+    run = guard.run_on(context.guard, at)
     while True:
-        (status,) = yield Call(
+        guards = guard.allowed(run, ns)
+        sizes = len(regular), len(guards)
+        status, *found = yield Call(
             scripts.PUT_WRITES,
             (thread.index, thread.checkpoint(ns, encoded_id), thread.retained),
-            (keys.member(ns, encoded_id), context.expiry.lifetime, least, len(regular), *regular, *special),
+            (keys.member(ns, encoded_id), context.expiry.lifetime, least, *sizes, *regular, *guards, *special),
         )
         if status == b"stored":
             return
-        yield from move(thread, context.expiry.lifetime, due=context.expiry.least)
-        least = 0
+        least = yield from _make_way(context, thread, run, status, found)

@@ -24,30 +24,33 @@ class Script:
     name: str
     source: str
     sha: str
+    writes: bool
+    """Whether it changes anything; else it may run on a replica."""
 
 
 def _shared(include: re.Match[str]) -> str:
     return (FOLDER / "shared" / f"{include[1]}.lua").read_text(encoding="utf-8")
 
 
-def _load(name: str) -> Script:
+def _load(name: str, *, writes: bool = False) -> Script:
     source = _INCLUDE.sub(_shared, (FOLDER / f"{name}.lua").read_text(encoding="utf-8"))
-    return Script(name, source, sha1(source.encode(), usedforsecurity=False).hexdigest())
+    return Script(name, source, sha1(source.encode(), usedforsecurity=False).hexdigest(), writes)
 
 
-COPY = _load("copy")
-DELETE = _load("delete")
+COPY = _load("copy", writes=True)
+DELETE = _load("delete", writes=True)
 DESCRIBE = _load("describe")
-EXPIRE = _load("expire")
-EXPIRE_INDEX = _load("expire_index")
-EXPIRE_PAGE = _load("expire_page")
+EXPIRE = _load("expire", writes=True)
+EXPIRE_INDEX = _load("expire_index", writes=True)
+EXPIRE_PAGE = _load("expire_page", writes=True)
 GET = _load("get")
 HISTORY = _load("history")
 LIST = _load("list")
 LIST_METADATA = _load("list_metadata")
-PRUNE = _load("prune")
-PUT = _load("put")
-PUT_WRITES = _load("put_writes")
+MARK = _load("mark", writes=True)
+PRUNE = _load("prune", writes=True)
+PUT = _load("put", writes=True)
+PUT_WRITES = _load("put_writes", writes=True)
 READ = _load("read")
 SURVEY = _load("survey")
 SURVEY_VALUES = _load("survey_values")

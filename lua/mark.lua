@@ -1,0 +1,21 @@
+--[[
+Leaves a trace in what replicas and disks are sent, and none in the data. WAIT and WAITAOF wait for what their connection wrote
+last, and a repeated call may find nothing left to write: without this one, it would wait for nothing.
+
+KEYS[1]  index  sorted set of the thread's checkpoints
+Reply: 'marked'.
+]]
+--@include deadline
+local index = KEYS[1]
+
+local left = redis.call('PTTL', index)
+if left == -2 then
+  redis.call('ZADD', index, 0, '')
+  redis.call('ZREM', index, '')
+else
+  hold(index, after(math.max(left, 1000)))
+  if left == -1 then
+    hold(index)
+  end
+end
+return 'marked'

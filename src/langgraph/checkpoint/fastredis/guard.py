@@ -1,0 +1,92 @@
+"""`guard=`: a run that another has overtaken is refused at its first save.
+
+A run begins by reading the latest checkpoint of its namespace, in the context (`contextvars`) in which it saves, or of which
+that one is a copy. What it read is remembered there. Until its first checkpoint is stored, its saves tell the script which
+checkpoints the namespace may have as its latest: the one that was read, and those of the run itself. A run that was sent to an
+older checkpoint by its id saves on top of that one, and is not looked at: forks and time travel go on as they do.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from langgraph.checkpoint.fastredis import keys
+from langgraph.checkpoint.fastredis.errors import ConcurrentRunError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from langgraph.checkpoint.base import CheckpointTuple
+
+    from langgraph.checkpoint.fastredis.address import Address
+
+
+@dataclass(slots=True)
+class Run:
+    """A run as far as its first checkpoint."""
+
+    at: Address
+    """Its thread and namespace."""
+    began_at: str | None
+    """The latest checkpoint of the namespace when it was read."""
+    own: set[str] = field(default_factory=set[str])
+    """The checkpoints that the run has sent."""
+    is_under_way: bool = False
+    """Whether one of them is stored."""
+
+
+# By guard, thread and namespace.
+_runs: ContextVar[Mapping[tuple[Guard, str, str], Run]] = ContextVar("_runs")
+
+
+class Guard:
+    """What a saver and its copies know of the runs that save through them."""
+
+    def note(self, at: Address, found: CheckpointTuple | None) -> None:
+        """Remember where a run begins, if that is what this read is for: it asked for the latest checkpoint."""
+        if at.checkpoint_id is not None:
+            return
+        known = _runs.get({})
+        same = {key: run for key, run in known.items() if key[:2] == (self, at.thread_id)}
+        began_at = found.checkpoint["id"] if found else None
+        _runs.set({**same, (self, at.thread_id, at.namespace or ""): Run(at, began_at)})
+
+
+def run_on(guard: Guard | None, base: Address) -> Run | None:
+    """The run that saves on top of a checkpoint, if there is a guard and it is a run that another might have overtaken."""
+    run = _runs.get({}).get((guard, base.thread_id, base.namespace or "")) if guard else None
+    if run is None or run.is_under_way or base.checkpoint_id not in {run.began_at, *run.own}:
+        return None
+    return run
+
+
+def allowed(run: Run | None, ns: bytes) -> Sequence[bytes]:
+    """The members that may be the latest of the namespace, as the scripts take them; empty: any."""
+    if run is None:
+        return ()
+    return [keys.member(ns, keys.to_id(one)) if one else b"" for one in (run.began_at, *run.own)]
+
+
+def pass_through(run: Run | None) -> None:
+    """A checkpoint of the run is stored: whoever has read an older one is overtaken by it now."""
+    if run:
+        run.is_under_way = True
+
+
+def check(run: Run, latest: bytes) -> None:
+    """Look at the latest checkpoint that a script refused to save on.
+
+    Raises:
+        ConcurrentRunError: it is another run's. (One of this run may have arrived before a save that was sent earlier.)
+    """
+    found = keys.from_id(keys.split_member(latest)[1])
+    if found in run.own:
+        return
+    message = (
+        f"this run read checkpoint {run.began_at!r} as the latest of thread {run.at.thread_id!r}, namespace"
+        f" {run.at.namespace or ''!r}, and another run has saved {found!r} since: nothing was saved. Run again, from the"
+        " latest; or fork, from a checkpoint that you name"
+    )
+    raise ConcurrentRunError(message, run.began_at, found)
