@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class RecordingSaver(RedisSaver):
-    """The same, and every request of an operation in `sent`, its reply in `received`, and in `performed` what went to the client."""
+    """The same, with each request of an operation in `sent`, its reply in `received`, what the client got in `performed`."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import redis
@@ -25,6 +24,9 @@ from tests.recording import RecordingSaver
 from tests.servers import REAL, binary
 from tests.shapes import AsyncShape
 from tests.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
 
 SHORT = timedelta(milliseconds=100)
 LONG = timedelta(seconds=5)
@@ -226,7 +228,7 @@ async def _saver(kind: str, url: str, wait: Wait) -> AsyncIterator[Any]:
 @pytest.mark.parametrize(
     ("make_wait", "error"),
     [
-        (lambda: Wait(), ValueError),
+        (Wait, ValueError),
         (lambda: Wait(replicas=-1), ValueError),
         (lambda: Wait(replicas=1, timeout=timedelta(0)), ValueError),
         (lambda: Wait(replicas=1, timeout=500), TypeError),  # type: ignore[arg-type]

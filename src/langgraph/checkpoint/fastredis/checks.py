@@ -44,7 +44,7 @@ def setup(context: Context, *, read_only: bool) -> Operation[None]:
     said: Mapping[str, Any] = yield Info()
     # A cluster's client answers for each node.
     nodes: list[Mapping[str, Any]] = [*said.values()] if all(isinstance(one, dict) for one in said.values()) else [said]
-    for finding in dict.fromkeys(finding for node in nodes for finding in _findings(node)):
+    for finding in dict.fromkeys(finding for node in nodes for finding in findings(node)):
         warnings.warn(finding, ServerWarning, stacklevel=2)
 
 
@@ -62,7 +62,7 @@ def _use(context: Context, config: RunnableConfig, thread_id: str) -> Operation[
         raise RuntimeError(message)
 
 
-def _findings(server: Mapping[str, Any]) -> Iterator[str]:
+def findings(server: Mapping[str, Any]) -> Iterator[str]:
     """What a server's INFO has in it that its users should know."""
     policy = server.get("maxmemory_policy", "noeviction")
     if policy != "noeviction" and server.get("maxmemory"):

@@ -64,7 +64,7 @@ def run_on(guard: Guard | None, base: Address) -> Run | None:
 
 def allowed(run: Run | None, ns: bytes) -> Sequence[bytes]:
     """The members that may be the latest of the namespace, as the scripts take them; empty: any."""
-    if run is None:
+    if run is None or run.is_under_way:
         return ()
     return [keys.member(ns, keys.to_id(one)) if one else b"" for one in (run.began_at, *run.own)]
 
@@ -79,10 +79,10 @@ def check(run: Run, latest: bytes) -> None:
     """Look at the latest checkpoint that a script refused to save on.
 
     Raises:
-        ConcurrentRunError: it is another run's. (One of this run may have arrived before a save that was sent earlier.)
+        ConcurrentRunError: it is another run's. (A checkpoint of this run may overtake writes that were sent before it.)
     """
     found = keys.from_id(keys.split_member(latest)[1])
-    if found in run.own:
+    if run.is_under_way or found in run.own:
         return
     message = (
         f"this run read checkpoint {run.began_at!r} as the latest of thread {run.at.thread_id!r}, namespace"
