@@ -274,7 +274,7 @@ async def test_scripts_may_be_flushed_all_the_time(real_backend: Backend, kind: 
             stop.set()
         flushing.result()
         if kind == "async":
-            await saver._link.client.aclose()  # noqa: SLF001
+            await saver._link.client_here().aclose()  # noqa: SLF001
 
 
 async def test_64_agents_at_once_wait_for_a_connection(real_backend: Backend, prefix: str) -> None:

@@ -37,9 +37,9 @@ def kinds(request: pytest.FixtureRequest) -> Iterator[Kinds]:
 def test_a_simple_url_sets_what_it_says(kinds: Kinds, url: str, expected: dict[str, Any]) -> None:
     """By redis-py's own reader; options of the caller go to the pool."""
     options = {"max_connections": 7} if "max_connections_of_pool" in expected else {}
-    make, server = connect(url, kinds, options)
-    assert server is None
-    client = make()
+    way = connect(url, kinds, options)
+    assert way.server is None
+    client = way.make()
     known = client.connection_pool.connection_kwargs | {"max_connections_of_pool": client.connection_pool.max_connections}
     assert {name: known.get(name) for name in expected} == expected
 
@@ -47,7 +47,7 @@ def test_a_simple_url_sets_what_it_says(kinds: Kinds, url: str, expected: dict[s
 @pytest.mark.parametrize("scheme", ["rediss", "valkeys"])
 def test_a_tls_url_verifies_by_default(kinds: Kinds, scheme: str) -> None:
     """As redis-py does."""
-    client = connect(f"{scheme}://host", kinds, {})[0]()
+    client = connect(f"{scheme}://host", kinds, {}).make()
     assert "SSL" in client.connection_pool.connection_class.__name__
     assert client.connection_pool.connection_kwargs.get("ssl_cert_reqs", "required") == "required"
 
@@ -55,7 +55,7 @@ def test_a_tls_url_verifies_by_default(kinds: Kinds, scheme: str) -> None:
 def test_a_sentinel_url_names_service_database_and_user(kinds: Kinds) -> None:
     """Of the server that they find; what the sentinels want themselves is an option."""
     options = {"sentinel_kwargs": {"password": "other"}}
-    client = connect("redis+sentinel://user:secret@one:1,two/service/2", kinds, options)[0]()
+    client = connect("redis+sentinel://user:secret@one:1,two/service/2", kinds, options).make()
     pool = client.connection_pool
     assert pool.service_name == "service"
     assert pool.connection_kwargs["db"] == 2
@@ -66,7 +66,7 @@ def test_a_sentinel_url_names_service_database_and_user(kinds: Kinds) -> None:
 
 def test_an_async_cluster_url_names_its_nodes() -> None:
     """Nothing is sent yet; the sync client asks for the layout at once, as tests/test_clients.py shows."""
-    client = connect("redis+cluster://:secret@one:1,two", ASYNC, {})[0]()
+    client = connect("redis+cluster://:secret@one:1,two", ASYNC, {}).make()
     assert isinstance(client, redis.asyncio.RedisCluster)
     assert client.connection_kwargs["password"] == "secret"  # noqa: S105
     assert {(node.host, node.port) for node in client.nodes_manager.startup_nodes.values()} == {("one", 1), ("two", 6379)}

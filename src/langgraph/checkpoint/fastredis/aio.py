@@ -59,15 +59,15 @@ class AsyncRedisSaver(SaverMethods):
     def from_url(cls, url: str, **options: Any) -> Self:
         """Make a saver with a client of its own, to be closed with `aclose()`. Arguments as for `RedisSaver.from_url`."""
         own, client_options = split(options)
-        make, server = connect(url, ASYNC, client_options, read_only=own.get("read_only", False))
+        way = connect(url, ASYNC, client_options, read_only=own.get("read_only", False))
         try:
-            client = make()
+            client = way.make()
             saver = cls(client, **own)
         except BaseException:
-            if server:
-                server.close()
+            if way.server:
+                way.server.close()
             raise
-        saver._link = AsyncLink(client, make, server)
+        saver._link = AsyncLink(client, way)
         return saver
 
     @classmethod

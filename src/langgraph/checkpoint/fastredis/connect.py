@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import SplitResult, urlsplit
 
@@ -16,6 +15,8 @@ import redis.connection
 import redis.retry
 import redis.sentinel
 from redis.backoff import EqualJitterBackoff
+
+from langgraph.checkpoint.fastredis.turns import Limit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,6 +36,10 @@ _DEFAULT_PORTS = {"redis+cluster": 6379, "redis+sentinel": 26379}
 RETRIES = 5
 _BACKOFF = {"base": 0.02, "cap": 1.0}  # seconds: 20 to 40 ms before the first repetition, up to a second before the last
 _DEFAULTS: dict[str, Any] = {"socket_connect_timeout": 5.0, "socket_timeout": 10.0, "health_check_interval": 30}
+# Of a cluster client, calls at once, and how many seconds another waits for one to end: as redis-py's waiting pool has it.
+_MOST = 50
+_PATIENCE = 20.0
+_UNLIMITED = 2**31
 _TCP = {"socket_keepalive": True}
 # A sentinel that hangs must not be waited for long: there are others to ask.
 _OF_SENTINELS = {"socket_connect_timeout": 1.0, "socket_timeout": 1.0}
@@ -57,6 +62,14 @@ class _PassingOnPool(redis.asyncio.BlockingConnectionPool):
             raise
 
 
+class _SentinelPool(redis.sentinel.SentinelConnectionPool, redis.BlockingConnectionPool):
+    """redis-py's pool of connections that sentinels lead to, made to wait for a free one."""
+
+
+class _AsyncSentinelPool(redis.asyncio.sentinel.SentinelConnectionPool, _PassingOnPool):
+    """The same for async clients."""
+
+
 class Kinds(NamedTuple):
     """The classes of one of redis-py's two halves."""
 
@@ -65,6 +78,7 @@ class Kinds(NamedTuple):
     cluster: Any
     cluster_node: Any
     sentinel: Any
+    sentinel_pool: Any
     retry: Any
 
 
@@ -74,6 +88,7 @@ SYNC = Kinds(
     redis.RedisCluster,
     redis.cluster.ClusterNode,
     redis.sentinel.Sentinel,
+    _SentinelPool,
     redis.retry.Retry,
 )
 ASYNC = Kinds(
@@ -82,16 +97,24 @@ ASYNC = Kinds(
     redis.asyncio.RedisCluster,
     redis.asyncio.cluster.ClusterNode,
     redis.asyncio.sentinel.Sentinel,
+    _AsyncSentinelPool,
     redis.asyncio.retry.Retry,
 )
 
 
-def connect(
-    url: str, kinds: Kinds, options: dict[str, Any], *, read_only: bool = False
-) -> tuple[Callable[[], Any], EmbeddedServer | None]:
-    """What makes clients for a URL, and the server that was started for it, if one was.
+class Way(NamedTuple):
+    """How to get to a server."""
 
-    Nothing is sent yet, and by making a client neither; but a sync cluster client asks for the cluster's layout at once.
+    make: Callable[[], Any]
+    """Makes a client. Nothing is sent by that; but a sync cluster client asks for the cluster's layout at once."""
+    server: EmbeddedServer | None = None
+    """The server that was started for it, if one was."""
+    limit: Limit | None = None
+    """How many calls the client can take at once, where its own pools do not see to that."""
+
+
+def connect(url: str, kinds: Kinds, options: dict[str, Any], *, read_only: bool = False) -> Way:
+    """Read a URL. Nothing is sent yet.
 
     Args:
         url: See `RedisSaver.from_url`.
@@ -103,13 +126,11 @@ def connect(
         ValueError: the URL is of no known form. The message does not repeat it: it may hold a password.
     """
     scheme, separator, _ = url.partition("://")
-    if separator and scheme == "embedded":
-        return _embedded(url, kinds, options)
-    build = _BUILDERS.get(scheme) if separator else None
-    if build is None:
+    read = _READERS.get(scheme) if separator else None
+    if read is None:
         message = f"cannot read the URL; it must begin with one of {_SCHEMES}"
         raise ValueError(message)
-    return partial(build, url, kinds, options, read_only), None
+    return read(url, kinds, options, read_only)
 
 
 def _defaults(kinds: Kinds) -> dict[str, Any]:
@@ -117,26 +138,30 @@ def _defaults(kinds: Kinds) -> dict[str, Any]:
     return {**_DEFAULTS, "retry": kinds.retry(EqualJitterBackoff(**_BACKOFF), RETRIES)}
 
 
-def _simple(url: str, kinds: Kinds, options: dict[str, Any], _read_only: bool = False) -> Any:  # noqa: FBT001, FBT002 as the others
+def _simple(url: str, kinds: Kinds, options: dict[str, Any], _read_only: bool) -> Way:  # noqa: FBT001 as the others
     scheme, _, rest = url.partition("://")
-    known = _defaults(kinds) | ({} if scheme == "unix" else _TCP) | options
-    try:
-        # Waits for a free connection instead of failing when all are in use, as redis-py's default pool does.
-        pool = kinds.pool.from_url(f"{_SIMPLE[scheme]}://{rest}", **known)
-    except (ValueError, TypeError) as error:
-        message = f"cannot read the {scheme}:// URL, or its options: {error}"
-        raise ValueError(message) from error
-    return kinds.client.from_pool(pool)
+
+    def make() -> Any:
+        known = _defaults(kinds) | ({} if scheme == "unix" else _TCP) | options
+        try:
+            # Waits for a free connection instead of failing when all are in use, as redis-py's default pool does.
+            pool = kinds.pool.from_url(f"{_SIMPLE[scheme]}://{rest}", **known)
+        except (ValueError, TypeError) as error:
+            message = f"cannot read the {scheme}:// URL, or its options: {error}"
+            raise ValueError(message) from error
+        return kinds.client.from_pool(pool)
+
+    return Way(make)
 
 
-def _embedded(url: str, kinds: Kinds, options: dict[str, Any]) -> tuple[Callable[[], Any], EmbeddedServer]:
+def _embedded(url: str, kinds: Kinds, options: dict[str, Any], read_only: bool) -> Way:  # noqa: FBT001 as the others
     if url != "embedded://":
         message = "embedded:// takes no host, path or options"
         raise ValueError(message)
     from langgraph.checkpoint.fastredis.embedded import EmbeddedServer  # noqa: PLC0415 an extra
 
     server = EmbeddedServer()
-    return partial(_simple, server.url, kinds, options), server
+    return _simple(server.url, kinds, options, read_only)._replace(server=server)
 
 
 def _hosts(parts: SplitResult) -> list[tuple[str, int]]:
@@ -157,28 +182,42 @@ def _named(parts: SplitResult) -> dict[str, Any]:
     return cast("dict[str, Any]", redis.connection.parse_url(f"redis://{user_info}{at}?{parts.query}"))  # type: ignore[no-untyped-call] # pyright: ignore[reportUnknownMemberType]
 
 
-def _cluster(url: str, kinds: Kinds, options: dict[str, Any], read_only: bool) -> Any:  # noqa: FBT001 as the others
+def _cluster(url: str, kinds: Kinds, options: dict[str, Any], read_only: bool) -> Way:  # noqa: FBT001 as the others
     parts = urlsplit(url)
-    nodes = [kinds.cluster_node(host, port) for host, port in _hosts(parts)]
+    hosts = _hosts(parts)
     replicas = {"read_from_replicas": True} if read_only else {}
-    return kinds.cluster(startup_nodes=nodes, **(_defaults(kinds) | _TCP | replicas | options | _named(parts)))
+    known: dict[str, Any] = {**_TCP, **replicas, **options, **_named(parts)}
+    limit = Limit(known.pop("max_connections", _MOST), known.pop("timeout", _PATIENCE))
+
+    def make() -> Any:
+        nodes = [kinds.cluster_node(host, port) for host, port in hosts]
+        return kinds.cluster(startup_nodes=nodes, max_connections=_UNLIMITED, **_defaults(kinds) | known)
+
+    return Way(make, limit=limit)
 
 
-def _sentinel(url: str, kinds: Kinds, options: dict[str, Any], read_only: bool) -> Any:  # noqa: FBT001 as the others
-    """A client that finds its server through sentinels; user and password of the URL are for that server."""
+def _sentinel(url: str, kinds: Kinds, options: dict[str, Any], read_only: bool) -> Way:  # noqa: FBT001 as the others
+    """Sentinels lead to the server; user and password of the URL are for that one."""
     parts = urlsplit(url)
+    hosts = _hosts(parts)
     service, _, db = parts.path.strip("/").partition("/")
     if not service or (db and not db.isdecimal()):
         message = "redis+sentinel:// needs host:port,host:port/service or …/service/db"
         raise ValueError(message)
-    known: dict[str, Any] = _defaults(kinds) | _TCP | {"db": int(db or 0)} | options | _named(parts)
+    known: dict[str, Any] = {**_TCP, "db": int(db or 0), **options, **_named(parts)}
     theirs: dict[str, Any] = {**_OF_SENTINELS, **(known.pop("sentinel_kwargs", None) or {})}
-    sentinel = kinds.sentinel(_hosts(parts), sentinel_kwargs=theirs)
-    return (sentinel.slave_for if read_only else sentinel.master_for)(service, **known)
+
+    def make() -> Any:
+        sentinel = kinds.sentinel(hosts, sentinel_kwargs=theirs)
+        find = sentinel.slave_for if read_only else sentinel.master_for
+        return find(service, connection_pool_class=kinds.sentinel_pool, **_defaults(kinds) | known)
+
+    return Way(make)
 
 
-_BUILDERS: dict[str, Callable[[str, Kinds, dict[str, Any], bool], Any]] = {
+_READERS: dict[str, Callable[[str, Kinds, dict[str, Any], bool], Way]] = {
     **dict.fromkeys(_SIMPLE, _simple),
+    "embedded": _embedded,
     "redis+cluster": _cluster,
     "redis+sentinel": _sentinel,
 }

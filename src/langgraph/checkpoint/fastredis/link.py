@@ -11,18 +11,20 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from langgraph.checkpoint.fastredis.errors import SaverClosedError
+from langgraph.checkpoint.fastredis.turns import AsyncTurns, Turns
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
     from redis.exceptions import ConnectionError as RedisConnectionError
 
-    from langgraph.checkpoint.fastredis.embedded import EmbeddedServer
+    from langgraph.checkpoint.fastredis.connect import Way
     from langgraph.checkpoint.fastredis.wait import Wait
 
 # Seconds that closing waits for calls under way: more than they should take, less than a program may take to end.
 _PATIENCE = 5.0
 _PAUSE = 0.005
+_NO_TURNS: contextlib.nullcontext[None] = contextlib.nullcontext()
 _CLOSED = "this saver is closed; use it inside its `with` block, or make a new one"
 
 
@@ -31,11 +33,17 @@ class Link:
     """A sync saver's way to its server."""
 
     client: Any
-    is_owned: bool = False
-    server: EmbeddedServer | None = None
+    way: Way | None = None
+    """How the client was made, if it is the saver's own."""
     is_closed: bool = False
     _calling: set[int] = field(default_factory=set[int])
     """The threads with a call under way."""
+    _turns: Turns | None = None
+
+    def __post_init__(self) -> None:
+        """Have calls wait where the client's pools do not."""
+        if self.way and self.way.limit:
+            self._turns = Turns(self.way.limit)
 
     def send(self, request: Callable[[Any], Any]) -> Any:
         """Make a request of the client.
@@ -48,13 +56,14 @@ class Link:
         caller = threading.get_ident()
         self._calling.add(caller)
         try:
-            return request(self.client)
+            with self._turns or _NO_TURNS:
+                return request(self.client)
         finally:
             self._calling.discard(caller)
 
     def close(self) -> None:
         """Close what is owned, once the calls under way have ended: they would open connections again that nobody closes."""
-        if not self.is_owned or self.is_closed:
+        if not self.way or self.is_closed:
             return
         self.is_closed = True
         deadline = time.monotonic() + _PATIENCE
@@ -62,8 +71,8 @@ class Link:
             time.sleep(_PAUSE)
         for client in _with_sentinels(self.client):
             client.close()
-        if self.server:
-            self.server.close()
+        if self.way.server:
+            self.way.server.close()
 
     def _others_are_calling(self) -> bool:
         """Not this thread, which a signal may have brought here from a call; nor one that did not come along into a fork."""
@@ -77,11 +86,10 @@ class AsyncLink:
     A client handed in cannot be made again: it is used on whatever loop there is.
     """
 
-    def __init__(self, first: Any, make: Callable[[], Any] | None = None, server: EmbeddedServer | None = None) -> None:
+    def __init__(self, first: Any, way: Way | None = None) -> None:
         self._unused = first
-        self._make = make
+        self._way = way
         self._has_moved = False
-        self._server = server
         self._at_loops: dict[asyncio.AbstractEventLoop, _AtLoop] = {}
         self.is_closed = False
         self.loop = running_loop()
@@ -101,9 +109,10 @@ class AsyncLink:
         here = self._at_loops.get(loop) or await self._settle(loop)
         here.calling += 1
         try:
-            return await request(here.client)
+            async with here.turns or _NO_TURNS:
+                return await request(here.client)
         except RuntimeError as error:
-            if self._make is None and self._has_moved:
+            if self._way is None and self._has_moved:
                 _advise_about_loops(error)
             raise
         finally:
@@ -118,11 +127,11 @@ class AsyncLink:
         for other in [one for one in self._at_loops if one.is_closed()]:
             del self._at_loops[other]
             self._has_moved = True
-        if self._make is None:
+        if self._way is None:
             self._at_loops[loop] = here = _AtLoop(self._unused)
             return here
-        client, self._unused = self._unused or self._make(), None
-        self._at_loops[loop] = here = _AtLoop(client)
+        client, self._unused = self._unused or self._way.make(), None
+        self._at_loops[loop] = here = _AtLoop(client, AsyncTurns(self._way.limit) if self._way.limit else None)
         here.end = self._until_the_loop_ends(here, loop)
         await anext(here.end)
         return here
@@ -138,7 +147,7 @@ class AsyncLink:
 
     async def aclose(self) -> None:
         """Close what is owned, once the calls under way have ended: they would open connections again that nobody closes."""
-        if self._make is None or self.is_closed:
+        if self._way is None or self.is_closed:
             return
         self.is_closed = True
         for loop, here in [*self._at_loops.items()]:
@@ -146,8 +155,8 @@ class AsyncLink:
                 await here.close()
             elif loop.is_running():  # in another thread
                 await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(here.close(), loop))
-        if self._server:
-            await asyncio.to_thread(self._server.close)
+        if self._way.server:
+            await asyncio.to_thread(self._way.server.close)
 
 
 @dataclass(slots=True)
@@ -155,6 +164,7 @@ class _AtLoop:
     """A client on the loop that it is used on."""
 
     client: Any
+    turns: AsyncTurns | None = None
     calling: int = 0
     """How many calls are under way."""
     end: AsyncGenerator[None] | None = None

@@ -68,15 +68,15 @@ class RedisSaver(SaverMethods):
             ImportError: `embedded://` without the extra that brings a server.
         """
         own, client_options = split(options)
-        make, server = connect(url, SYNC, client_options, read_only=own.get("read_only", False))
+        way = connect(url, SYNC, client_options, read_only=own.get("read_only", False))
         try:
-            client = make()
+            client = way.make()
             saver = cls(client, **own)
         except BaseException:
-            if server:
-                server.close()
+            if way.server:
+                way.server.close()
             raise
-        saver._link = Link(client, is_owned=True, server=server)
+        saver._link = Link(client, way)
         return saver
 
     @classmethod
