@@ -9,9 +9,11 @@ import pytest
 import redis
 import redis.asyncio
 
-from langgraph.checkpoint.fastredis import AsyncRedisSaver, ReadOnlySaverError, RedisSaver, TTLConfig
+from langgraph.checkpoint.fastredis import AsyncRedisSaver, ReadOnlySaverError, RedisSaver, TTLConfig, Wait
 from langgraph.checkpoint.fastredis.embedded import EmbeddedServer
+from tests import agents
 from tests.build import Chain, config_of, delta_chain, listed
+from tests.clusters import Cluster
 from tests.ports import free_port
 from tests.servers import REAL, backend, binary
 from tests.shapes import AsyncShape
@@ -121,18 +123,33 @@ async def test_nothing_is_written(server: Backend, look: Callable[..., Any], pre
 
 async def test_a_graph_shows_its_state_through_it(server: Backend, look: Callable[..., Any], prefix: str) -> None:
     """What it is for: a dashboard beside the agents."""
-    from tests import agents  # noqa: PLC0415
-
     with server.client() as client:
         saver = RedisSaver(client, prefix=prefix)
         builder = agents.approvals([])
         config: Any = config_of("t")
         builder.compile(checkpointer=saver).invoke({"log": ["go"]}, config)
         agent = builder.compile(checkpointer=saver)
-        looking = builder.compile(
-            checkpointer=getattr(look(server.url, prefix=prefix), "saver", None) or look(server.url, prefix=prefix)
-        )
-        sync = hasattr(looking.checkpointer, "close")
-        state = looking.get_state(config) if sync else await looking.aget_state(config)
+        shape = look(server.url, prefix=prefix)
+        looking = builder.compile(checkpointer=getattr(shape, "saver", shape))
+        state = await looking.aget_state(config)
         assert state == agent.get_state(config)
         saver.delete_thread("t")
+
+
+async def test_replicas_of_a_cluster_are_read_from(look: Callable[..., Any], prefix: str) -> None:
+    """By the client's own routing, which knows EVALSHA_RO as a reading command; setup asks every node."""
+    with Cluster(binary("valkey-9"), primaries=1, replicas=1) as cluster:
+        with RedisSaver.from_conn_string(
+            cluster.url, prefix=prefix, wait=Wait(replicas=1, timeout=timedelta(seconds=5))
+        ) as saver:
+            saver.setup()
+            chain = await delta_chain(AsyncShape(saver), 4, seed_at=1)
+            expected = await reads(AsyncShape(saver), chain)
+        looking = look(cluster.url, prefix=prefix)
+        await looking.asetup()
+        primary = cluster.primaries()[0]
+        replica = cluster.replicas(primary)[0]
+        for _ in range(4):
+            assert await reads(looking, chain) == expected
+        assert "cmdstat_evalsha_ro" in replica.info("INFO commandstats")
+        assert "cmdstat_evalsha" not in replica.info("INFO commandstats")

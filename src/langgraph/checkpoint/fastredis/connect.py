@@ -188,8 +188,7 @@ def _named(parts: SplitResult) -> dict[str, Any]:
 def _cluster(url: str, kinds: Kinds, options: dict[str, Any], read_only: bool) -> Way:  # noqa: FBT001 as the others
     parts = urlsplit(url)
     hosts = _hosts(parts)
-    replicas = {"read_from_replicas": True} if read_only else {}
-    known: dict[str, Any] = {**_TCP, **replicas, **options, **_named(parts)}
+    known: dict[str, Any] = {**_TCP, **(_from_replicas() if read_only else {}), **options, **_named(parts)}
     limit = Limit(known.pop("max_connections", _MOST), known.pop("timeout", _PATIENCE))
 
     def make() -> Any:
@@ -199,6 +198,12 @@ def _cluster(url: str, kinds: Kinds, options: dict[str, Any], read_only: bool) -
         return client
 
     return Way(make, limit=limit)
+
+
+def _from_replicas() -> dict[str, Any]:
+    """What has a cluster client read from replicas too."""
+    strategies = getattr(redis.cluster, "LoadBalancingStrategy", None)  # from redis-py 5.3 on
+    return {"load_balancing_strategy": strategies.ROUND_ROBIN} if strategies else {"read_from_replicas": True}
 
 
 def _sentinel(url: str, kinds: Kinds, options: dict[str, Any], read_only: bool) -> Way:  # noqa: FBT001 as the others
