@@ -57,7 +57,7 @@ def prefix() -> str:
 
 
 class Savers:
-    """Makes savers under the test's prefix, and closes their clients."""
+    """Makes savers under the test's prefix, whose users have no more rights than the README names, and closes their clients."""
 
     def __init__(self, backend: servers.Backend, kind: str, prefix: str) -> None:
         self.backend = backend
@@ -71,12 +71,13 @@ class Savers:
 
     def sync(self, **options: Any) -> RedisSaver:
         """A `RedisSaver` as it is."""
-        client = self._stack.enter_context(self.backend.client(max_connections=options.pop("max_connections", None)))
+        most = options.pop("max_connections", None)
+        client = self._stack.enter_context(self.backend.client(max_connections=most, **self.backend.as_user))
         return RedisSaver(client, **{"prefix": self.prefix, **options})
 
     def asynchronous(self, **options: Any) -> AsyncRedisSaver:
         """An `AsyncRedisSaver` as it is."""
-        client = self.backend.async_client(max_connections=options.pop("max_connections", None))
+        client = self.backend.async_client(max_connections=options.pop("max_connections", None), **self.backend.as_user)
         self._stack.push_async_callback(client.aclose)
         return AsyncRedisSaver(client, **{"prefix": self.prefix, **options})
 

@@ -17,9 +17,12 @@ import redis
 import redis.asyncio
 
 from langgraph.checkpoint.fastredis.embedded import EmbeddedServer, find_binary
+from tests.rights import PASSWORD, create_user
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+USER = "user-of-the-readme"
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,11 @@ class Backend:
         """A sync client, to be closed by the caller."""
         kind = fakeredis.FakeRedis if self.fake else redis.Redis
         return kind(**self.client_options, **options)
+
+    @property
+    def as_user(self) -> dict[str, Any]:
+        """Options of a client that has just the rights that the README names."""
+        return {} if self.fake else {"username": USER, "password": PASSWORD}
 
     def async_client(self, **options: Any) -> redis.asyncio.Redis:
         """An async client, to be closed by the caller."""
@@ -88,4 +96,7 @@ def backend(name: str) -> Backend:
         return Backend(name, {"server": fakeredis.FakeServer()}, fake=True)
     server = EmbeddedServer(binary=binary(name))
     atexit.register(server.close)
-    return Backend(name, {"unix_socket_path": server.socket}, url=server.url, server=server)
+    found = Backend(name, {"unix_socket_path": server.socket}, url=server.url, server=server)
+    with found.client() as admin:
+        create_user(admin, USER, "test-*")
+    return found
