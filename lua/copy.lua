@@ -5,6 +5,7 @@ Stores a page of checkpoints that was read from another thread.
 KEYS[1]  index     sorted set of the thread's checkpoints
 KEYS[2]  members   sorted set that the page belongs to: the index, or the retained ancestors
 KEYS[3]  channels  hash of the thread's channel values
+KEYS[4]  absent    never there, so that Redis refuses the call while keys that it finds here move to another node
 ARGV[1]  base      what the key of each checkpoint hash begins with
 ARGV[2]  lifetime  ms that a new thread lives, 0 for ever
 ARGV[3]  least     ms that an expiring thread must have left
@@ -17,7 +18,7 @@ Replies: {'stored'}; {'expiring'} where less than `least` is left, {'gone'} wher
 --@include checkpoint_key
 --@include in_chunks
 --@include deadline
-local index, members, channels = KEYS[1], KEYS[2], KEYS[3]
+local index, members, channels, absent = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local base, lifetime, least = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local begins, values = ARGV[4], tonumber(ARGV[5])
 

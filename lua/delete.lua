@@ -5,12 +5,13 @@ Deletes a page of a thread's checkpoints, oldest first, and with the last of the
 KEYS[1]  index     sorted set of the thread's checkpoints
 KEYS[2]  channels  hash of the thread's channel values
 KEYS[3]  retained  sorted set of pruned ancestors that are still needed
+KEYS[4]  absent    never there, so that Redis refuses the call while keys that it finds here move to another node
 ARGV[1]  base      what the key of each checkpoint hash begins with
 ARGV[2]  count     checkpoints in the page at most
 Reply: how many checkpoints are left.
 ]]
 --@include checkpoint_key
-local index, channels, retained = KEYS[1], KEYS[2], KEYS[3]
+local index, channels, retained, absent = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local base, count = ARGV[1], tonumber(ARGV[2])
 
 -- The latest checkpoints go last: until then the thread reads as it did, never as an older state.

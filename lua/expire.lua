@@ -5,6 +5,7 @@ Moves the deadline of a thread: of all its keys at once where they fit a page, e
 KEYS[1]  index     sorted set of the thread's checkpoints
 KEYS[2]  channels  hash of the thread's channel values
 KEYS[3]  retained  sorted set of pruned ancestors that are still needed
+KEYS[4]  absent    never there, so that Redis refuses the call while keys that it finds here move to another node
 ARGV[1]  base      what the key of each checkpoint hash begins with
 ARGV[2]  lifetime  ms from now, 0 for no deadline
 ARGV[3]  count     checkpoints in the page at most
@@ -15,7 +16,7 @@ Replies: {'absent'} where there is no such thread; {'moved'}, also where it was 
 ]]
 --@include checkpoint_key
 --@include deadline
-local index, channels, retained = KEYS[1], KEYS[2], KEYS[3]
+local index, channels, retained, absent = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local base, lifetime, count, due = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 
 local left = redis.call('PTTL', index)

@@ -4,6 +4,7 @@ Reads one checkpoint with its writes and channel values: the one with an id, or 
 
 KEYS[1]  index     sorted set of the thread's checkpoints
 KEYS[2]  channels  hash of the thread's channel values
+KEYS[3]  absent    never there, so that Redis refuses the call while keys that it finds here move to another node
 ARGV[1]  base      what the key of each checkpoint hash begins with
 ARGV[2]  ns        namespace
 ARGV[3]  member    the checkpoint in the index, empty for the latest
@@ -16,7 +17,7 @@ Replies: {left, 'found', member, hash, values} where `left` is the PTTL of the i
 --@include in_chunks
 --@include latest
 --@include read_checkpoint
-local index, channels = KEYS[1], KEYS[2]
+local index, channels, absent = KEYS[1], KEYS[2], KEYS[3]
 local base, ns, member, bound = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
 local left = redis.call('PTTL', index)

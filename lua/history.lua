@@ -5,6 +5,7 @@ nearest ancestor that stores a value of it (its seed), or to the root.
 
 KEYS[1]  index     sorted set of the thread's checkpoints
 KEYS[2]  channels  hash of the thread's channel values
+KEYS[3]  absent    never there, so that Redis refuses the call while keys that it finds here move to another node
 ARGV[1]  base      what the key of each checkpoint hash begins with
 ARGV[2]  ns        namespace
 ARGV[3]  member    the checkpoint to start from, empty for the latest
@@ -22,7 +23,7 @@ Replies: {left, 'found', parent, steps, seeds}: `left` is the PTTL of the index,
 --@include checkpoint_key
 --@include latest
 --@include read_checkpoint
-local index, channels = KEYS[1], KEYS[2]
+local index, channels, absent = KEYS[1], KEYS[2], KEYS[3]
 local base, ns, member, bound, parent = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local count, bytes = tonumber(ARGV[6]), tonumber(ARGV[7])
 

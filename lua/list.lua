@@ -4,6 +4,7 @@ Reads a page of a thread's checkpoints, newest first.
 
 KEYS[1]  members   sorted set to list: the thread's index, or its retained ancestors
 KEYS[2]  channels  hash of the thread's channel values
+KEYS[3]  absent    never there, so that Redis refuses the call while keys that it finds here move to another node
 ARGV[1]  base      what the key of each checkpoint hash begins with
 ARGV[2]  scope     'namespace', 'thread', or 'members': in the reverse order of the set, namespace by namespace
 ARGV[3]  ns        the namespace of that scope
@@ -22,7 +23,7 @@ Reply: {left, cursor, checkpoints, values}: `left` is the PTTL of the set, `curs
 --@include newest_first
 --@include reversed
 --@include page
-local members, channels = KEYS[1], KEYS[2]
+local members, channels, absent = KEYS[1], KEYS[2], KEYS[3]
 local base, scope, ns, below_id, below_ns = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local count, bytes, pending = tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8] == '1'
 

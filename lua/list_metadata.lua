@@ -3,6 +3,7 @@
 Reads the metadata of a page of a thread's checkpoints, newest first, for the saver to filter.
 
 KEYS[1]  members   sorted set to list: the thread's index
+KEYS[2]  absent    never there, so that Redis refuses the call while keys that it finds here move to another node
 ARGV[1]  base      what the key of each checkpoint hash begins with
 ARGV[2]  scope     'namespace' or 'thread'
 ARGV[3]  ns        the namespace of that scope
@@ -15,7 +16,7 @@ Reply: {left, cursor, entries}: `left` is the PTTL of the set, `cursor` the last
 ]]
 --@include checkpoint_key
 --@include newest_first
-local members = KEYS[1]
+local members, absent = KEYS[1], KEYS[2]
 local base, scope, ns, below_id, below_ns = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local count, bytes = tonumber(ARGV[6]), tonumber(ARGV[7])
 

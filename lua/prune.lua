@@ -7,6 +7,7 @@ may rely on them.
 KEYS[1]  index     sorted set of the thread's checkpoints
 KEYS[2]  channels  hash of the thread's channel values
 KEYS[3]  retained  sorted set of pruned ancestors that are still needed
+KEYS[4]  absent    never there, so that Redis refuses the call while keys that it finds here move to another node
 ARGV[1]  base      what the key of each checkpoint hash begins with
 ARGV[2]  listed    how many checkpoints the caller knows in the index
 ARGV[3]  unlisted  how many it knows in the retained set
@@ -21,7 +22,7 @@ Replies: {'pruned'}; {'changed'} where one of the sets holds another number of c
 --@include checkpoint_key
 --@include in_chunks
 --@include deadline
-local index, channels, retained = KEYS[1], KEYS[2], KEYS[3]
+local index, channels, retained, absent = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local base, listed, unlisted, pending = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local kept, orphaned, deleted = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
 local kept_at = 8 + pending

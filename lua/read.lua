@@ -4,6 +4,7 @@ Reads the named checkpoints of a thread whole, as far as a page goes.
 
 KEYS[1]  index     sorted set of the thread's checkpoints
 KEYS[2]  channels  hash of the thread's channel values
+KEYS[3]  absent    never there, so that Redis refuses the call while keys that it finds here move to another node
 ARGV[1]  base      what the key of each checkpoint hash begins with
 ARGV[2]  bytes     the page is full with the checkpoint that takes it past this size
 ARGV[3..]          members to read
@@ -14,7 +15,7 @@ Reply: {read, checkpoints, values}: how many members were looked at, at least on
 --@include in_chunks
 --@include read_checkpoint
 --@include page
-local index, channels = KEYS[1], KEYS[2]
+local index, channels, absent = KEYS[1], KEYS[2], KEYS[3]
 local base, bytes = ARGV[1], tonumber(ARGV[2])
 
 local page, read = new_page(base, channels), 0

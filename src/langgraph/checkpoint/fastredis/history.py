@@ -41,7 +41,9 @@ def get_delta_channel_history(
     more = True
     while more:
         left, status, *found = yield Call(
-            scripts.HISTORY, (thread.index, thread.channels), (thread.base, *walk.state(), PAGE, PAGE_BYTES, *walk.open)
+            scripts.HISTORY,
+            (thread.index, thread.channels, thread.absent),
+            (thread.base, *walk.state(), PAGE, PAGE_BYTES, *walk.open),
         )
         more = walk.take(status, found)
         if not more:

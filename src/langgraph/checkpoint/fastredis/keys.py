@@ -120,6 +120,9 @@ class ThreadKeys:
     index: bytes
     channels: bytes
     retained: bytes
+    absent: bytes
+    """No thread has this key. Where a slot is on its way to another node of a cluster, Redis refuses a call that declares a
+    key that is not there, unless none is; so a script that finds keys by itself is not run where it would miss some."""
     base: bytes
     """What the key of each checkpoint hash begins with."""
 
@@ -138,7 +141,8 @@ class Keyspace:
         """The keys of a thread. An empty id becomes `%`: empty braces would not be a hash tag."""
         quoted = thread_id.translate(_UNSAFE_IN_KEYS) or "%"
         stem = encode(f"{self.prefix.translate(_UNSAFE_IN_KEYS)}:{{{quoted}}}:")
-        return ThreadKeys(thread_id, stem + b"index", stem + b"channels", stem + b"retained", stem + b"checkpoint:")
+        names = (b"index", b"channels", b"retained", b"absent", b"checkpoint:")
+        return ThreadKeys(thread_id, *(stem + name for name in names))
 
     def index_pattern(self) -> bytes:
         """The glob that exactly the index keys under this prefix match."""

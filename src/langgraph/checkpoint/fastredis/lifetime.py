@@ -38,7 +38,7 @@ def refresh(context: Context, thread: ThreadKeys, left: int) -> Operation[None]:
 def move(thread: ThreadKeys, lifetime: int, *, due: int = 0) -> Operation[bool]:
     """Set the deadline `lifetime` ms ahead, or take it away where that is 0; `due`: only if less than that is left."""
     status, *rest = yield Call(
-        scripts.EXPIRE, (thread.index, thread.channels, thread.retained), (thread.base, lifetime, PAGE, due)
+        scripts.EXPIRE, (thread.index, thread.channels, thread.retained, thread.absent), (thread.base, lifetime, PAGE, due)
     )
     if status == b"long":
         deadline, first = rest
@@ -65,7 +65,7 @@ def _move_data(thread: ThreadKeys, deadline: bytes) -> Operation[None]:
         while True:
             cursor = yield Call(
                 scripts.EXPIRE_PAGE,
-                (members, thread.channels, thread.retained, thread.index),
+                (members, thread.channels, thread.retained, thread.index, thread.absent),
                 (thread.base, deadline, cursor, PAGE),
             )
             if not cursor:

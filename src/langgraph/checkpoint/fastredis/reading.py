@@ -40,7 +40,9 @@ def get_tuple(context: Context, config: RunnableConfig) -> Operation[CheckpointT
     member = keys.member(ns, keys.to_id(at.checkpoint_id)) if at.checkpoint_id else b""
     bound = keys.member_above(ns)
     while True:
-        left, status, *found = yield Call(scripts.GET, (thread.index, thread.channels), (thread.base, ns, member, bound))
+        left, status, *found = yield Call(
+            scripts.GET, (thread.index, thread.channels, thread.absent), (thread.base, ns, member, bound)
+        )
         if status != b"more":
             break
         bound = found[0]
@@ -81,7 +83,7 @@ class _Listing:
             return (yield from self._filtered_page(most))
         left, cursor, checkpoints, values = yield Call(
             scripts.LIST,
-            (self._thread.index, self._thread.channels),
+            (self._thread.index, self._thread.channels, self._thread.absent),
             (self._thread.base, *self._scope, *self._below, self._count(PAGE, most), PAGE_BYTES, 0),
         )
         self._advance(cursor)
@@ -91,7 +93,7 @@ class _Listing:
     def _filtered_page(self, most: int | None) -> Operation[list[CheckpointTuple]]:
         left, cursor, entries = yield Call(
             scripts.LIST_METADATA,
-            (self._thread.index,),
+            (self._thread.index, self._thread.absent),
             (self._thread.base, *self._scope, *self._below, self._count(METADATA_PAGE), PAGE_BYTES),
         )
         self._advance(cursor)
@@ -101,7 +103,9 @@ class _Listing:
         while matching and (most is None or len(found) < most):
             wanted = [*matching][: PAGE if most is None else min(PAGE, most - len(found))]
             read, checkpoints, values = yield Call(
-                scripts.READ, (self._thread.index, self._thread.channels), (self._thread.base, PAGE_BYTES, *wanted)
+                scripts.READ,
+                (self._thread.index, self._thread.channels, self._thread.absent),
+                (self._thread.base, PAGE_BYTES, *wanted),
             )
             found += self._unpack(checkpoints, values)
             for _ in range(read):

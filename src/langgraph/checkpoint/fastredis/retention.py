@@ -40,7 +40,7 @@ def delete_thread(context: Context, thread_id: str) -> Operation[None]:
     thread = context.keyspace.thread(address.to_text(thread_id, "thread_id"))
     left = 1
     while left:
-        left = yield Call(scripts.DELETE, (thread.index, thread.channels, thread.retained), (thread.base, PAGE))
+        left = yield Call(scripts.DELETE, (thread.index, thread.channels, thread.retained, thread.absent), (thread.base, PAGE))
 
 
 def prune(context: Context, thread_ids: Sequence[str], strategy: str) -> Operation[None]:
@@ -141,7 +141,7 @@ def _prune_pages(thread: ThreadKeys, survey: Survey, survivors: set[bytes]) -> O
         groups = [[step.what for step in page if step.kind == kind] for kind in _KINDS]
         (status,) = yield Call(
             scripts.PRUNE,
-            (thread.index, thread.channels, thread.retained),
+            (thread.index, thread.channels, thread.retained, thread.absent),
             (thread.base, listed, unlisted, *map(len, (pending, *groups[:_FREED])), *chain.from_iterable((pending, *groups))),
         )
         if status == b"changed":
@@ -187,7 +187,7 @@ class _Copy:
         while True:
             left, cursor, checkpoints, values = yield Call(
                 scripts.LIST,
-                (read, self._source.channels),
+                (read, self._source.channels, self._source.absent),
                 (self._source.base, b"members", b"", below_id, below_ns, COPY_PAGE, PAGE_BYTES, 1),
             )
             if below_id and left == _ABSENT:
@@ -230,7 +230,7 @@ class _Copy:
         while True:
             (status,) = yield Call(
                 scripts.COPY,
-                (target.index, members, target.channels),
+                (target.index, members, target.channels, target.absent),
                 (target.base, expiry.lifetime, least, int(self._begins), *page),
             )
             if status == b"gone":

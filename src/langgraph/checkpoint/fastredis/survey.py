@@ -96,7 +96,7 @@ def survey_thread(thread: ThreadKeys) -> Operation[Survey]:
 def _survey_set(thread: ThreadKeys, members: bytes, found: dict[bytes, Surveyed]) -> Operation[None]:
     cursor = b""
     while True:
-        cursor, entries = yield Call(scripts.SURVEY, (members,), (thread.base, cursor, PAGE))
+        cursor, entries = yield Call(scripts.SURVEY, (members, thread.absent), (thread.base, cursor, PAGE))
         found.update((entry[0], Surveyed(*entry)) for entry in entries)
         if not cursor:
             return
