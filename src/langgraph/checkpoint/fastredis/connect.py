@@ -41,8 +41,11 @@ _MOST = 50
 _PATIENCE = 20.0
 _UNLIMITED = 2**31
 # While a slot moves, a cluster answers "try again" to whoever needs a key that is not there (yet), as a save always does.
-# redis-py asks 16 times, which takes it 0.4 s; so many take 5.
+# redis-py asks 16 times, which takes it 0.4 s; so many take 5. And after every few calls that went to the wrong node it asks for
+# the layout anew, for which its async client closes all connections, in use or not: what it does at each of those calls, noting
+# who has the slot now, is enough.
 _REDIRECTIONS = 200
+_KEEPING_CONNECTIONS = {"reinitialize_steps": 0}
 _TCP = {"socket_keepalive": True}
 # A sentinel that hangs must not be waited for long: there are others to ask.
 _OF_SENTINELS = {"socket_connect_timeout": 1.0, "socket_timeout": 1.0}
@@ -188,7 +191,8 @@ def _named(parts: SplitResult) -> dict[str, Any]:
 def _cluster(url: str, kinds: Kinds, options: dict[str, Any], read_only: bool) -> Way:  # noqa: FBT001 as the others
     parts = urlsplit(url)
     hosts = _hosts(parts)
-    known: dict[str, Any] = {**_TCP, **(_from_replicas() if read_only else {}), **options, **_named(parts)}
+    fixed = {**_TCP, **_KEEPING_CONNECTIONS, **(_from_replicas() if read_only else {})}
+    known: dict[str, Any] = {**fixed, **options, **_named(parts)}
     limit = Limit(known.pop("max_connections", _MOST), known.pop("timeout", _PATIENCE))
 
     def make() -> Any:
