@@ -126,6 +126,11 @@ class AsyncRedisSaver(SaverMethods):
         except RedisConnectionError as error:
             advise(error)
             raise
+        except AttributeError as error:
+            # redis-py's cluster client closes all its connections when the cluster is down for a moment, also those that
+            # other tasks are about to write to: they find no writer.
+            message = "the client closed the connection that the call was to use"
+            raise RedisConnectionError(message) from error
 
     async def _aperform(self, request: Request) -> Any:
         if isinstance(request, Call):
