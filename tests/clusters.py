@@ -184,6 +184,14 @@ class Cluster:
         """Return once running nodes own all slots, all know it, and the replicas follow."""
         wait_until(self._is_ok, seconds=seconds)
 
+    def wait_until_replicated(self, node: Node, *, seconds: float = 20) -> None:
+        """Return once the replicas of a node have what it has now."""
+        written = int(node.info("INFO replication")["master_repl_offset"])
+        following = self.replicas(node)
+        wait_until(
+            lambda: all(int(one.info("INFO replication")["slave_repl_offset"]) >= written for one in following), seconds=seconds
+        )
+
     def _is_ok(self) -> bool:
         views = {node.id: node.places() for node in self.live()}
         owners = {node_id: view[node_id].slots for node_id, view in views.items() if view[node_id].slots}
