@@ -70,7 +70,7 @@ async def test_what_has_returned_is_on_a_replica(cluster: Cluster, kind: str, pr
 async def test_a_save_in_the_middle_of_a_move_is_done_when_the_slot_has_arrived(
     cluster: Cluster, kind: str, prefix: str, wait: Wait | None
 ) -> None:
-    """Its keys are here and there meanwhile: reads find them, and a save waits some seconds."""
+    """Its keys are here and there meanwhile: whoever needs them waits, some seconds."""
     async with saver_on(cluster, kind, prefix=prefix, wait=wait) as saver:
         chain = Chain(saver, "moving")
         await chain.put({"a": [1] * 20})
@@ -80,7 +80,6 @@ async def test_a_save_in_the_middle_of_a_move_is_done_when_the_slot_has_arrived(
         source.ask("CLUSTER SETSLOT", slot, "MIGRATING", target.id)
         keys = source.client.cluster("GETKEYSINSLOT", slot, 100)
         source.client.migrate("127.0.0.1", target.port, keys, 0, 5000)
-        assert await chain.latest() is not None
 
         def arrive() -> None:
             for node in (target, source):

@@ -50,6 +50,7 @@ class ClusterSavers:
         self.cluster = cluster
         self.prefix = prefix
         self.stack = AsyncExitStack()
+        self.handed_in: Any = None
 
     async def __call__(self, kind: str, origin: str, **options: Any) -> Any:
         """A saver as it is."""
@@ -57,12 +58,13 @@ class ClusterSavers:
         if kind == "sync":
             if origin == "url":
                 return self.stack.enter_context(RedisSaver.from_conn_string(self.cluster.url, **options))
-            return RedisSaver(self.client(), **options)
+            self.handed_in = self.client()
+            return RedisSaver(self.handed_in, **options)
         if origin == "url":
             return await self.stack.enter_async_context(AsyncRedisSaver.from_conn_string(self.cluster.url, **options))
-        aclient = redis.asyncio.RedisCluster(host="127.0.0.1", port=self.cluster.nodes[0].port)
-        self.stack.push_async_callback(aclient.aclose)
-        return AsyncRedisSaver(aclient, **options)
+        self.handed_in = redis.asyncio.RedisCluster(host="127.0.0.1", port=self.cluster.nodes[0].port)
+        self.stack.push_async_callback(self.handed_in.aclose)
+        return AsyncRedisSaver(self.handed_in, **options)
 
     def client(self) -> redis.RedisCluster:
         """A client of the cluster."""
@@ -172,9 +174,8 @@ async def attempt(call: Coroutine[Any, Any, Any], errors: list[Exception]) -> No
 
 async def test_a_slot_between_two_nodes_never_looks_like_a_loss(make_saver: ClusterSavers, cluster: Cluster, kind: str) -> None:
     """Redis refuses what it cannot do now; what it does, it does to the whole thread."""
-    raw = await make_saver(kind, "client")
-    raw._link.client.RedisClusterRequestTTL = 2  # noqa: SLF001 to hear at once of what is refused
-    saver = shaped(raw)
+    saver = shaped(await make_saver(kind, "client"))
+    make_saver.handed_in.RedisClusterRequestTTL = 2  # to hear at once of what is refused
     slot = slot_of("t")
     kept, pruned, deleted, target = ids_in(slot, 4)
     for name in (kept, pruned, deleted):

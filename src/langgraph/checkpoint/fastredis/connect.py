@@ -40,10 +40,10 @@ _DEFAULTS: dict[str, Any] = {"socket_connect_timeout": 5.0, "socket_timeout": 10
 _MOST = 50
 _PATIENCE = 20.0
 _UNLIMITED = 2**31
-# While a slot moves, a cluster answers "try again" to whoever needs a key that is not there (yet), as a save always does.
-# redis-py asks 16 times, which takes it 0.4 s; so many take 5. And after every few calls that went to the wrong node it asks for
-# the layout anew, for which its async client closes all connections, in use or not: what it does at each of those calls, noting
-# who has the slot now, is enough.
+# While a slot moves, a cluster answers "try again" to whoever needs a key that is not there, as our calls do. redis-py asks 16
+# times, which takes it 0.4 s; so many take 5. And after every few calls that went to the wrong node it asks for the layout
+# anew, for which its async client closes all connections, in use or not: what it does at each of those calls, noting who has
+# the slot now, is enough.
 _REDIRECTIONS = 200
 _KEEPING_CONNECTIONS = {"reinitialize_steps": 0}
 _TCP = {"socket_keepalive": True}
