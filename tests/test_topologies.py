@@ -259,6 +259,9 @@ async def test_agents_run_on_while_their_slot_moves_back_and_forth(
     assert moves.count > 4
 
 
+# redis-py 5 forgets nodes whose connections are open, each time.
+@pytest.mark.filterwarnings("ignore:.*Unclosed ClusterNode")
+@pytest.mark.filterwarnings("ignore:.*ClusterNode.__del__")
 async def test_tasks_whose_connections_are_closed_by_the_client_hear_it_from_redis(
     make_saver: ClusterSavers, cluster: Cluster
 ) -> None:
@@ -325,5 +328,5 @@ async def test_a_plain_client_of_one_node_is_told_where_a_thread_is(cluster: Clu
                 await saver.adelete_thread("t")
                 continue
             for call in (saver.aget_tuple(config_of("t")), Chain(saver, "t").put({"a": 1}), saver.adelete_thread("t")):
-                with pytest.raises(redis.exceptions.MovedError, match=cluster.owner(slot).address):
+                with pytest.raises(redis.exceptions.ResponseError, match=f"MOVED .*{cluster.owner(slot).address}"):
                     await call
