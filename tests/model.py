@@ -192,9 +192,13 @@ class Reference(InMemorySaver):
         runs = {str(run_id) for run_id in run_ids} - {""}
         for thread in [*self.list_threads()]:
             listed = self.listed(thread)
-            survivors = {at for at in listed if str(self._metadata(listed[at]).get("run_id") or "") not in runs}
+            survivors = {at for at in listed if self._run(listed[at]) not in runs}
             # Also where none of them goes: ancestors that nothing leans on any more do.
             self._keep_only(thread, survivors | self.pending(thread))
+
+    def _run(self, entry: Entry) -> str:
+        run = self._metadata(entry).get("run_id")
+        return "" if run is None else str(run)
 
     def prune(self, thread_ids: Sequence[object], *, strategy: str = "keep_latest") -> None:
         """Keep the latest checkpoint of each namespace, and writes whose checkpoint would be newer; or nothing."""

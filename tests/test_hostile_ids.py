@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import pytest
 
@@ -221,3 +222,23 @@ async def test_a_fork_of_a_thread_with_integer_versions_leaves_the_other_branch_
         branches.append(await saver.aput(root, body(own, {"a": [own] * 20}, {"a": version}), {}, {"a": version}))
     found = [(await saver.aget_tuple(branch)).checkpoint["channel_values"] for branch in branches]
     assert found == [{"a": ["2"] * 20}, {"a": ["3"] * 20}]
+
+
+@pytest.mark.parametrize("run_id", [0, 7, False, 1.5, UUID(int=7)], ids=repr)
+async def test_a_run_whose_id_is_no_text_can_be_deleted(saver: Any, run_id: object) -> None:
+    """D5: by the same as text; a run of no id is another."""
+    await saver.aput(config_of("t"), body("1"), {"run_id": run_id}, {})
+    await saver.aput(config_of("t"), body("2"), {"run_id": None}, {})
+    await saver.aput(config_of("t"), body("3"), {}, {})
+    await saver.adelete_for_runs(["", "None", str(run_id)])
+    assert [one.checkpoint["id"] async for one in saver.alist(config_of("t"))] == ["3", "2"]
+
+
+async def test_counters_of_channels_without_text_for_a_name_lean_on_nothing(saver: Any) -> None:
+    """D7: such a channel cannot have a version, so there is nothing to rebuild; the metadata comes back as it was."""
+    counters = {1: [1, 1], None: [2, 2]}
+    await saver.aput(config_of("t"), body("1"), {LEANING: counters}, {})
+    found = await saver.aget_tuple(config_of("t"))
+    assert found.metadata[LEANING] == counters
+    await saver.aprune(["t"])
+    assert await saver.aget_tuple(config_of("t")) == found

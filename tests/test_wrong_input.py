@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 import sys
 from datetime import timedelta
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import redis
 import redis.asyncio
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from langgraph.checkpoint.fastredis import AsyncRedisSaver, RedisSaver
 from langgraph.checkpoint.fastredis.expiry import Expiry, parse_ttl
-from tests.build import Chain, config_of
+from tests.build import Chain, config_of, listed
+from tests.model import LEANING
 
 if TYPE_CHECKING:
     from tests.conftest import Savers
@@ -80,6 +83,105 @@ def test_text_that_cannot_be_encoded_is_refused(saver: RedisSaver) -> None:
                 call()
     with pytest.raises(ValueError, match="surrogate"):
         saver.put_writes(config_of("t", "", "1"), [("\ud800", 1)], "task")
+
+
+@pytest.mark.parametrize("name", [1, None, b"a", ("a",)], ids=repr)
+def test_a_name_that_is_no_text_is_refused(saver: RedisSaver, name: Any) -> None:
+    """As channel, task and path: `InMemorySaver` tells `1` from `"1"`, and here they would have to be one."""
+    at = config_of("t", "", "1")
+    versions: Any = {"channel_values": {name: 1}, "channel_versions": {name: 1}}
+    for call in (
+        lambda: saver.put(at, {**CHECKPOINT, **versions}, {}, {name: 1}),
+        lambda: saver.put_writes(at, [(name, 1)], "task"),
+        lambda: saver.put_writes(at, [("a", 1)], name),
+        lambda: saver.put_writes(at, [("a", 1)], "task", name),
+        lambda: saver.get_delta_channel_history(config=at, channels=[name]),
+    ):
+        with pytest.raises(TypeError, match="text"):
+            call()
+
+
+@pytest.mark.parametrize("version", [None, b"1", Decimal("1.5"), [1], {}], ids=repr)
+def test_a_version_that_is_neither_text_nor_a_number_is_refused(saver: RedisSaver, version: Any) -> None:
+    """Cut to a whole number, two of them would be one, and their values too."""
+    with pytest.raises(TypeError, match="version must be text or a number"):
+        saver.put(config_of("t"), {**CHECKPOINT, "channel_versions": {"a": version}}, {}, {})
+
+
+@pytest.mark.parametrize("counters", [7, ["a"], "a", {"a"}], ids=repr)
+def test_counters_that_name_no_channels_are_refused(saver: RedisSaver, counters: Any) -> None:
+    """D7: pruning must know what a checkpoint leans on."""
+    with pytest.raises(TypeError, match="counters_since_delta_snapshot"):
+        saver.put(config_of("t"), CHECKPOINT, {LEANING: counters}, {})  # type: ignore[misc]
+
+
+class Tagging(JsonPlusSerializer):
+    """Gives every value a type of this name."""
+
+    def __init__(self, tag: Any) -> None:
+        super().__init__()
+        self.tag = tag
+
+    def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
+        """The value, under the tag."""
+        return self.tag, super().dumps_typed([obj])[1]
+
+    def loads_typed(self, data: tuple[str, bytes]) -> Any:
+        """The value, which is under no other tag."""
+        assert data[0] == self.tag
+        return super().loads_typed(("msgpack", data[1]))[0]
+
+
+@pytest.mark.parametrize(
+    ("tag", "message"), [("nul\0in", "nul.x00in"), ("\ud800", "surrogate"), (None, "None"), (b"tag", "tag")], ids=repr
+)
+def test_a_type_name_that_could_not_be_read_again_is_refused(tag: Any, message: str) -> None:
+    """V7: of a serializer of the user's; the message names it."""
+    put, put_writes, *_ = calls(RedisSaver(SilentClient(), serde=Tagging(tag)), config_of("t", "", "1"))
+    for call in (put, put_writes):
+        with pytest.raises((ValueError, TypeError), match=message):
+            call()
+
+
+@pytest.mark.parametrize("tag", ["", "é→\U0001f600", "\1\2=+", "a b\n", "x" * 10_000], ids=lambda tag: repr(tag)[:10])
+async def test_any_other_type_name_is_kept(make_saver: Savers, tag: str) -> None:
+    """V7: in values small and large, writes, metadata and history."""
+    saver = make_saver(serde=Tagging(tag))
+    chain = Chain(saver)
+    await chain.put({"small": 1, "large": [1] * 20}, extra=[tag])
+    await chain.write(("small", tag))
+    first = await chain.latest()
+    assert first is not None
+    assert first.checkpoint["channel_values"] == {"small": 1, "large": [1] * 20}
+    assert first.pending_writes == [("task", "small", tag)]
+    assert await listed(saver, config_of(chain.thread_id), filter={"extra": [tag]}) == [first]
+    await chain.put({"other": 2})
+    found = await saver.aget_delta_channel_history(config=chain.config, channels=["small", "large"])
+    assert found == {"small": {"writes": [("task", "small", tag)], "seed": 1}, "large": {"writes": [], "seed": [1] * 20}}
+
+
+def test_a_bound_that_cannot_be_encoded_is_refused_before_threads_are_looked_for(saver: RedisSaver) -> None:
+    """Also where no thread is named."""
+    for config in (None, config_of("t")):
+        with pytest.raises(ValueError, match="surrogate"):
+            list(saver.list(config, before=config_of("t", "", "\ud800")))
+
+
+@pytest.mark.parametrize("strategy", ["keep_latest", "delete"])
+def test_no_thread_is_pruned_where_one_is_refused(saver: RedisSaver, strategy: str) -> None:
+    """The others come first, and must not be gone when the error comes."""
+    for ids in (["t", "\ud800"], ["t", None]):
+        with pytest.raises(ValueError, match=r"surrogate|missing"):
+            saver.prune(ids, strategy=strategy)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("prefix", [None, 1, b"x", "\ud800"], ids=repr)
+def test_a_prefix_that_is_no_text_is_refused(prefix: Any) -> None:
+    """When the saver is made, not when it is first used."""
+    with pytest.raises((ValueError, TypeError), match="text"):
+        RedisSaver(SilentClient(), prefix=prefix)
+    with pytest.raises((ValueError, TypeError), match="text"):
+        AsyncRedisSaver(redis.asyncio.Redis(), prefix=prefix)
 
 
 def test_writes_without_a_checkpoint_are_refused(saver: RedisSaver) -> None:

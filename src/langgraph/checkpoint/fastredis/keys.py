@@ -21,12 +21,20 @@ _UNSAFE_IN_KEYS = str.maketrans({"%": "%25", "{": "%7B", "}": "%7D"})
 
 
 def encode(text: str) -> bytes:
-    """UTF-8, or a `ValueError` that shows the text: a lone surrogate has no encoding."""
+    """UTF-8.
+
+    Raises:
+        ValueError: it holds a lone surrogate, which has no encoding.
+        TypeError: it is no text.
+    """
     try:
         return text.encode()
     except UnicodeEncodeError:
         message = f"{text!r} holds a lone surrogate and cannot be stored; use text that can be encoded as UTF-8"
         raise ValueError(message) from None
+    except AttributeError:  # Asking first would cost something for every channel of every checkpoint.
+        message = f"{text!r} is {type(text).__name__}; channels, task ids and paths, prefixes and types of values are text"
+        raise TypeError(message) from None
 
 
 def escape(part: bytes) -> bytes:
@@ -93,12 +101,19 @@ def entry(channel: bytes, version: bytes) -> bytes:
 
 
 def to_version(version: str | float) -> bytes:
-    """A channel version as a part: equal versions give equal parts, and text never looks like a number."""
+    """A channel version as a part: equal versions give equal parts, and text never looks like a number.
+
+    Raises:
+        TypeError: it is neither.
+    """
     if isinstance(version, str):
         return b"s" + to_part(version)
     if isinstance(version, float) and not version.is_integer():
         return repr(version).encode()
-    return b"%d" % int(version)
+    if isinstance(version, (int, float)):
+        return b"%d" % int(version)
+    message = f"a channel version must be text or a number, not {type(version).__name__}: {version!r}"
+    raise TypeError(message)
 
 
 def write_field(task_id: str, index: int) -> bytes:
@@ -136,6 +151,9 @@ class Keyspace:
     """All keys under one prefix."""
 
     prefix: str = "langgraph"
+
+    def __post_init__(self) -> None:
+        encode(self.prefix)
 
     def thread(self, thread_id: str) -> ThreadKeys:
         """The keys of a thread. An empty id becomes `%`: empty braces would not be a hash tag."""

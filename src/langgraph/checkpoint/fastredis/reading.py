@@ -155,6 +155,7 @@ def list_checkpoints(
         Operations, each to be run before the next is asked for: a page each.
     """
     bound = address.parse_id(before.get("configurable") or {}) if before else None
+    keys.to_id(bound or "")  # Refused here, if it is: not once the first threads have been looked for.
     one = None if config is None else address.parse(config)
     return _pages(context, one, filter_, bound, limit)
 

@@ -11,6 +11,7 @@ checkpoint: for each, `\\2 <channel> NUL <version> NUL <holding>`, where the hol
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from langgraph.checkpoint.base import WRITES_IDX_MAP, CheckpointTuple, get_checkpoint_metadata
@@ -19,7 +20,7 @@ from langgraph.checkpoint.fastredis import keys
 from langgraph.checkpoint.fastredis.errors import IncompleteCheckpointError, UnsupportedFormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import (
@@ -39,9 +40,18 @@ _HOLDS_ITSELF = b"="
 
 
 def to_blob(serde: SerializerProtocol, value: object) -> bytes:
-    """A value in the form in which it is stored."""
+    """A value in the form in which it is stored.
+
+    Raises:
+        ValueError: the serializer gives it a type whose name ends early, or has no encoding.
+        TypeError: that type has no name at all.
+    """
     kind, data = serde.dumps_typed(value)
-    return kind.encode() + b"\0" + data
+    encoded = keys.encode(kind)
+    if b"\0" in encoded:
+        message = f"the serializer gives a value the type {kind!r}, in which NUL would be taken for the end of the name"
+        raise ValueError(message)
+    return encoded + b"\0" + data
 
 
 def from_blob(serde: SerializerProtocol, blob: bytes) -> Any:
@@ -154,17 +164,25 @@ def pack_body(
     """Field, value of everything in a checkpoint hash but listing and writes."""
     whole = get_checkpoint_metadata(config, metadata)
     body = {name: value for name, value in checkpoint.items() if name != "channel_values"}
-    # LangGraph counts for channels that were never written, too; without a version there is nothing to rebuild.
-    counters = whole.get("counters_since_delta_snapshot") or {}
-    leaning = [channel for channel in counters if channel in checkpoint["channel_versions"]]
+    run = whole.get("run_id")
     return [
         *(b"format", FORMAT),
         *(b"parent", parent),
-        *(b"run", keys.encode(str(whole.get("run_id") or ""))),
+        *(b"run", b"" if run is None else keys.encode(str(run))),
         *(b"checkpoint", to_blob(serde, body)),
         *(b"metadata", to_blob(serde, whole)),
-        *(b"delta", b"".join(keys.to_part(channel) + keys.SEPARATOR for channel in leaning)),
+        *(b"delta", b"".join(keys.to_part(channel) + keys.SEPARATOR for channel in _leaning(whole, checkpoint))),
     ]
+
+
+def _leaning(metadata: Mapping[str, Any], checkpoint: Checkpoint) -> list[str]:
+    """The channels that lean on ancestors; whoever prunes must know them."""
+    counters = metadata.get("counters_since_delta_snapshot") or {}
+    if not isinstance(counters, Mapping):
+        message = f"metadata['counters_since_delta_snapshot'] must map channels to counters; it is {counters!r}"
+        raise TypeError(message)
+    # LangGraph counts for channels that were never written, too; without a version there is nothing to rebuild.
+    return [channel for channel in counters if channel in checkpoint["channel_versions"]]
 
 
 def parse_delta(delta: bytes) -> list[bytes]:

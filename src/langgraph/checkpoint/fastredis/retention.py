@@ -49,11 +49,12 @@ def prune(context: Context, thread_ids: Sequence[str], strategy: str) -> Operati
     if strategy not in STRATEGIES:
         message = f"unknown prune strategy {strategy!r}; use one of {STRATEGIES}"
         raise ValueError(message)
-    for thread_id in ids:
+    # All of them before the first is touched: one may be refused.
+    for thread in [context.keyspace.thread(thread_id) for thread_id in ids]:
         if strategy == "delete":
-            yield from delete_thread(context, thread_id)
+            yield from delete_thread(context, thread.thread_id)
         else:
-            yield from _keep_only(context.keyspace.thread(thread_id), _latest)
+            yield from _keep_only(thread, _latest)
 
 
 def _latest(survey: Survey) -> set[bytes]:
