@@ -1,10 +1,10 @@
-"""A saver that keeps what it sends."""
+"""Savers that keep what they send."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from langgraph.checkpoint.fastredis import RedisSaver
+from langgraph.checkpoint.fastredis import AsyncRedisSaver, RedisSaver
 from langgraph.checkpoint.fastredis.call import Call
 
 if TYPE_CHECKING:
@@ -36,3 +36,15 @@ class RecordingSaver(RedisSaver):
         self.received.clear()
         self.performed.clear()
         return found
+
+
+class AsyncRecordingSaver(AsyncRedisSaver):
+    """An async saver that keeps every request in `sent`."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.sent: list[Request] = []
+
+    async def _asend(self, request: Request) -> Any:
+        self.sent.append(request)
+        return await super()._asend(request)
