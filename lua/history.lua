@@ -27,12 +27,24 @@ local index, channels, absent = KEYS[1], KEYS[2], KEYS[3]
 local base, ns, member, bound, parent = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local count, bytes = tonumber(ARGV[6]), tonumber(ARGV[7])
 
+-- So many channels are found more quickly by a search for each.
+local FEW = 64
+
 local left = redis.call('PTTL', index)
 local wanted, open = {}, #ARGV - 7
 for at = 8, #ARGV do
   wanted[ARGV[at]] = true
 end
 local steps, seeds, size = {}, {}, 0
+
+-- A listing cut into its entries, by channel. To search the whole for each of ten thousand wanted channels took half a second.
+local function entries_of(listing)
+  local found = {}
+  for entry, channel in string.gmatch(listing, '(\2([^%z]*)%z[^%z]*%z[^\2]*)') do
+    found[channel] = entry
+  end
+  return found
+end
 
 -- {channel, kind, value}: what a checkpoint holds for a channel; nil where its version has no value.
 local function seed_of(listing, channel)
@@ -94,8 +106,9 @@ while parent ~= '' and open > 0 and count > 0 and size <= bytes do
   if #step > 0 then
     steps[#steps + 1] = step
   end
+  local entries = open > FEW and entries_of(listing)
   for channel in pairs(wanted) do
-    local seed = seed_of(listing, channel)
+    local seed = seed_of(entries and (entries[channel] or '') or listing, channel)
     if seed then
       seeds[#seeds + 1] = seed
       wanted[channel] = nil

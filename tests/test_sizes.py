@@ -87,6 +87,22 @@ async def test_a_checkpoint_may_have_ten_thousand_channels(saver: Any) -> None:
     assert [one.checkpoint["channel_values"] for one in await listed(saver, None)] == [{}, {}]
 
 
+async def test_the_history_of_a_hundred_channels_is_that_of_each(saver: Any) -> None:
+    """V6: found another way than that of a few; each ends at a seed of its own, small or large, or at none."""
+    channels = [f"a:\1{number}\2%" for number in range(100)]
+    parent = None
+    for step in range(6):
+        versions: Any = {channel: step + 0.5 for channel in channels if channel != channels[7]}
+        values = {channel: LARGE if step % 2 else step for channel in channels[step:96:6] if channel in versions}
+        await saver.aput(config_of("t", "", parent), body(str(step), values, versions), {}, versions)
+        await saver.aput_writes(config_of("t", "", str(step)), [(channel, step) for channel in channels], "task")
+        parent = str(step)
+    alone = [await saver.aget_delta_channel_history(config=config_of("t"), channels=[channel]) for channel in channels]
+    together = await saver.aget_delta_channel_history(config=config_of("t"), channels=channels)
+    assert together == {channel: history[channel] for channel, history in zip(channels, alone, strict=True)}
+    assert {len(history["writes"]) for history in together.values()} == {1, 2, 3, 4, 5}
+
+
 @on_real_servers
 async def test_a_checkpoint_may_have_ten_thousand_writes(saver: Any) -> None:
     """W3: of one task in one call, in their order; kept when they are sent again."""
