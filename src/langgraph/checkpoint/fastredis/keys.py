@@ -100,7 +100,7 @@ def entry(channel: bytes, version: bytes) -> bytes:
     return channel + SEPARATOR + version
 
 
-def to_version(version: str | float) -> bytes:
+def to_version(version: object) -> bytes:
     """A channel version as a part: equal versions give equal parts, and text never looks like a number.
 
     Raises:

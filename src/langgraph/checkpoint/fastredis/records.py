@@ -177,12 +177,12 @@ def pack_body(
 
 def _leaning(metadata: Mapping[str, Any], checkpoint: Checkpoint) -> list[str]:
     """The channels that lean on ancestors; whoever prunes must know them."""
-    counters = metadata.get("counters_since_delta_snapshot") or {}
+    counters: object = metadata.get("counters_since_delta_snapshot") or {}
     if not isinstance(counters, Mapping):
         message = f"metadata['counters_since_delta_snapshot'] must map channels to counters; it is {counters!r}"
         raise TypeError(message)
     # LangGraph counts for channels that were never written, too; without a version there is nothing to rebuild.
-    return [channel for channel in counters if channel in checkpoint["channel_versions"]]
+    return [channel for channel in cast("Mapping[str, Any]", counters) if channel in checkpoint["channel_versions"]]
 
 
 def parse_delta(delta: bytes) -> list[bytes]:
