@@ -6,13 +6,17 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint format bench clean
+.PHONY: demo test crash lint format bench clean
 
 demo: $(VENV)/demo
 	$(BIN)/python -m demo
 
 test: $(VENV)/dev
 	$(BIN)/python -m pytest -n 2 $(ARGS)
+
+# Ten minutes: processes that run agents are killed, a hundred times for each saver and durability.
+crash: $(VENV)/dev
+	$(BIN)/python -m tests.crashes $(ARGS)
 
 lint: $(VENV)/dev
 	$(BIN)/ruff check .
