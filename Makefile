@@ -6,7 +6,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test crash lint format bench clean
+.PHONY: demo test crash soak lint format bench clean
 
 demo: $(VENV)/demo
 	$(BIN)/python -m demo
@@ -17,6 +17,10 @@ test: $(VENV)/dev
 # Ten minutes: processes that run agents are killed, a hundred times for each saver and durability.
 crash: $(VENV)/dev
 	$(BIN)/python -m tests.crashes $(ARGS)
+
+# For example: make soak ARGS='--agents 20 --seconds 60 --seed 2 --server redis-8.2'
+soak: $(VENV)/dev
+	$(BIN)/python -m tests.soak $(ARGS)
 
 lint: $(VENV)/dev
 	$(BIN)/ruff check .
