@@ -17,10 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import redis
 from redis.crc import key_slot
 
-from langgraph.checkpoint.fastredis.embedded import EmbeddedServer
+from tests.nodes import Node
 from tests.ports import lasting_port
 from tests.waiting import wait_until
 
@@ -44,44 +43,12 @@ class Place:
     slots: frozenset[int]
 
 
-class Node:
+class ClusterNode(Node):
     """One server of a cluster."""
 
     def __init__(self, binary: str, port: int, settings: Sequence[str]) -> None:
-        self.binary = binary
-        self.port = port
-        self.settings = [*settings, "--port", str(port)]
-        self.server: EmbeddedServer | None = None
-        self.start()
+        super().__init__(binary, port, settings)
         self.id = self.ask("CLUSTER MYID")
-
-    def start(self) -> None:
-        """Start the server, with nothing in it."""
-        self.server = EmbeddedServer(binary=self.binary, options=self.settings)
-        self.client = redis.Redis.from_url(self.server.url)
-        self._asking = redis.Redis.from_url(self.server.url, decode_responses=True)
-        self._asking.response_callbacks.clear()  # which make of some replies what fits redis-py's own methods
-
-    def stop(self) -> None:
-        """Kill the server: nothing of it is saved."""
-        if self.server:
-            self.client.close()
-            self._asking.close()
-            self.server.close()  # by SIGKILL
-            self.server = None
-
-    @property
-    def address(self) -> str:
-        """Its host and port."""
-        return f"127.0.0.1:{self.port}"
-
-    def ask(self, command: str, *args: str | int) -> str:
-        """What it answers to a command, as text."""
-        return str(self._asking.execute_command(*command.split(), *args))
-
-    def info(self, command: str) -> dict[str, str]:
-        """What `INFO …` or `CLUSTER INFO` lists."""
-        return dict(line.split(":", 1) for line in self.ask(command).splitlines() if ":" in line)
 
     def places(self) -> dict[str, Place]:
         """The whole cluster as this node sees it, by node id."""
@@ -110,12 +77,12 @@ class Cluster:
     """
 
     def __init__(self, binary: str, *, primaries: int = 3, replicas: int = 3, options: Sequence[str] = ()) -> None:
-        self.nodes: list[Node] = []
+        self.nodes: list[ClusterNode] = []
         with contextlib.ExitStack() as stack:
             directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="fastredis-cluster-"))
             for _ in range(primaries + replicas):
                 port = lasting_port()
-                node = Node(binary, port, [*_settings(Path(directory), port), *options])
+                node = ClusterNode(binary, port, [*_settings(Path(directory), port), *options])
                 self.nodes.append(node)
                 stack.callback(node.stop)
             self._join(primaries)
@@ -132,23 +99,23 @@ class Cluster:
         """Stop all nodes."""
         self._stack.close()
 
-    def live(self) -> list[Node]:
+    def live(self) -> list[ClusterNode]:
         """The nodes that run."""
         return [node for node in self.nodes if node.server]
 
-    def primaries(self) -> list[Node]:
+    def primaries(self) -> list[ClusterNode]:
         """The running nodes that own slots."""
         return [node for node in self.live() if node.places()[node.id].slots]
 
-    def owner(self, slot: int) -> Node:
+    def owner(self, slot: int) -> ClusterNode:
         """The running node that owns a slot."""
         return next(node for node in self.live() if slot in node.places()[node.id].slots)
 
-    def other(self, slot: int) -> Node:
+    def other(self, slot: int) -> ClusterNode:
         """A primary that does not own a slot."""
         return next(node for node in self.primaries() if slot not in node.places()[node.id].slots)
 
-    def replicas(self, primary: Node) -> list[Node]:
+    def replicas(self, primary: ClusterNode) -> list[ClusterNode]:
         """The running replicas of a node."""
         return [node for node in self.live() if node.places()[node.id].primary == primary.id]
 
@@ -156,11 +123,11 @@ class Cluster:
         """The keys that savers with this prefix have stored, on any running node."""
         return sorted({key for node in self.live() for key in node.client.scan_iter(f"{prefix}:*", count=1000)})
 
-    def kill(self, node: Node) -> None:
+    def kill(self, node: ClusterNode) -> None:
         """SIGKILL."""
         node.stop()
 
-    def restart(self, node: Node) -> None:
+    def restart(self, node: ClusterNode) -> None:
         """Start a killed node again: with its port and its place in the cluster, but without data.
 
         So `wait_until_ok` after the kill, or have no replicas: a primary that comes back before a replica has taken over
@@ -168,7 +135,7 @@ class Cluster:
         """
         node.start()
 
-    def move_slot(self, slot: int, to: Node, *, batch: int = 10, between: Callable[[], object] = bool) -> None:
+    def move_slot(self, slot: int, to: ClusterNode, *, batch: int = 10, between: Callable[[], object] = bool) -> None:
         """Move a slot with its keys to another primary, as `redis-cli --cluster reshard` does; `between` batches too."""
         source = self.owner(slot)
         to.ask("CLUSTER SETSLOT", slot, "IMPORTING", source.id)
@@ -184,7 +151,7 @@ class Cluster:
         """Return once running nodes own all slots, all know it, and the replicas follow."""
         wait_until(self._is_ok, seconds=seconds)
 
-    def wait_until_replicated(self, node: Node, *, seconds: float = 20) -> None:
+    def wait_until_replicated(self, node: ClusterNode, *, seconds: float = 20) -> None:
         """Return once the replicas of a node have what it has now."""
         written = int(node.info("INFO replication")["master_repl_offset"])
         following = self.replicas(node)
@@ -216,14 +183,13 @@ class Cluster:
         self.wait_until_ok()
 
 
-def _follows(node: Node, owners: dict[str, frozenset[int]]) -> bool:
+def _follows(node: ClusterNode, owners: dict[str, frozenset[int]]) -> bool:
     replication = node.info("INFO replication")
     return node.places()[node.id].primary in owners and replication.get("master_link_status") == "up"
 
 
 def _settings(directory: Path, port: int) -> list[str]:
     return [
-        *("--bind", "127.0.0.1"),
         *("--cluster-enabled", "yes"),
         *("--cluster-config-file", str(directory / f"{port}.conf")),
         *("--cluster-node-timeout", str(NODE_TIMEOUT)),

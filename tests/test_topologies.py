@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from tests.agents import Agent
-    from tests.clusters import Node
+    from tests.clusters import ClusterNode
     from tests.drivers import Given
 
 REDIS_OWN = (redis.exceptions.RedisError, OSError)
@@ -90,7 +90,7 @@ def shaped(saver: Any) -> Any:
     return AsyncShape(saver) if isinstance(saver, RedisSaver) else saver
 
 
-def ids_on(node: Node, count: int) -> list[str]:
+def ids_on(node: ClusterNode, count: int) -> list[str]:
     """Thread ids whose slots a node owns, each in another slot."""
     slots = node.places()[node.id].slots
     return list(itertools.islice((name for name in map(str, itertools.count()) if slot_of(name) in slots), count))
