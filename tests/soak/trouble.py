@@ -16,7 +16,7 @@ from tests.waiting import wait_until
 if TYPE_CHECKING:
     from random import Random
 
-    from tests.clusters import Cluster, Node
+    from tests.clusters import Cluster, ClusterNode
     from tests.soak.driving import Clock, Thread
     from tests.soak.figures import Figures
 
@@ -120,12 +120,12 @@ class Trouble:
         self._cluster.wait_until_ok(seconds=PATIENCE)
 
 
-def catch_up(cluster: Cluster, node: Node) -> None:
+def catch_up(cluster: Cluster, node: ClusterNode) -> None:
     """Return once the replicas of a node have all that it has now."""
     written = int(node.info("INFO replication")["master_repl_offset"])
     for replica in cluster.replicas(node):
 
-        def has_it(replica: Node = replica) -> bool:
+        def has_it(replica: ClusterNode = replica) -> bool:
             return int(replica.info("INFO replication")["slave_repl_offset"]) >= written
 
         wait_until(has_it, seconds=PATIENCE)
