@@ -21,7 +21,7 @@ from tests.build import Chain, config_of
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     import redis
 
@@ -224,6 +224,39 @@ def test_a_fork_has_connections_of_its_own(real_backend: Backend, prefix: str, i
         assert {thread.thread_id for thread in saver.list_threads()} == {"parent", "child"}
         for thread_id in ("parent", "child"):
             saver.delete_thread(thread_id)
+
+
+def test_a_fork_has_event_loops_of_its_own(real_backend: Backend, prefix: str) -> None:
+    """The async saver of the parent serves a loop of the child, and neither disturbs the other."""
+    saver = AsyncRedisSaver.from_url(real_backend.url, prefix=prefix)
+
+    async def use(thread_id: str) -> None:
+        await saver.aput(config_of(thread_id), Chain(saver).checkpoint("1"), {}, {})
+        assert await saver.aget_tuple(config_of("parent")) is not None
+
+    async def around(child: Callable[[], None]) -> None:
+        await use("parent")
+        child()
+        await use("parent")
+        assert {thread.thread_id async for thread in saver.alist_threads()} == {"parent", "child"}
+        for thread_id in ("parent", "child"):
+            await saver.adelete_thread(thread_id)
+        await saver.aclose()
+
+    def fork() -> None:
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                # In a thread: a running loop comes along into a fork, and its thread can run no other.
+                with ThreadPoolExecutor(1) as pool:
+                    pool.submit(asyncio.run, use("child")).result()
+                status = 0
+            finally:
+                os._exit(status)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+    asyncio.run(around(fork))
 
 
 async def test_a_caller_that_gives_up_passes_its_turn_on(real_backend: Backend, prefix: str) -> None:
