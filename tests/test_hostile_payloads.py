@@ -17,6 +17,7 @@ from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
 from ipaddress import IPv4Address
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID, uuid4
@@ -32,7 +33,8 @@ from langgraph.types import Command, Interrupt, Send
 from pydantic import BaseModel
 
 from langgraph.checkpoint.fastredis import BrokenHistoryError
-from tests.conftest import keys_under
+from tests import servers
+from tests.conftest import KINDS, keys_under
 from tests.drivers import on_one_server
 from tests.model import LEANING, Reference, exact
 from tests.recording import AsyncRecordingSaver, RecordingSaver
@@ -42,13 +44,12 @@ if TYPE_CHECKING:
 
     import redis
 
-    from tests.servers import Backend
 
 pytestmark = pytest.mark.newest
 
 EXAMPLES = os.environ.get("HOSTILE_EXAMPLES")
 SETTINGS = settings(
-    max_examples=int(EXAMPLES or 30),
+    max_examples=int(EXAMPLES or 40),
     derandomize=EXAMPLES is None,
     deadline=None,
     print_blob=True,
@@ -353,8 +354,9 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
     loop.close()
 
 
+@pytest.mark.parametrize(("backend", "kind"), [*zip(servers.ALL, cycle(KINDS), strict=False)], indirect=True)
 def test_hostile_text_is_data_or_refused_before_anything_is_sent(
-    backend: Backend, kind: str, client: redis.Redis, loop: asyncio.AbstractEventLoop
+    backend: servers.Backend, kind: str, client: redis.Redis, loop: asyncio.AbstractEventLoop
 ) -> None:
     """I1, I2: in every place, in any combination; what is stored under one text is never met under another."""
     shared = backend.async_client()

@@ -117,7 +117,7 @@ async def test_a_checkpoint_may_have_ten_thousand_writes(saver: Any) -> None:
     assert (await saver.aget_tuple(config_of("u"))).pending_writes == found.pending_writes
 
 
-@on_two_servers
+@pytest.mark.parametrize(("backend", "kind"), [(servers.REAL[0], "sync")], indirect=True)
 async def test_a_checkpoint_may_have_the_writes_of_ten_thousand_tasks(saver: Any) -> None:
     """W1, W3: before it arrives; in the order of the tasks, whatever the order in which they came."""
     for number in reversed(range(MANY)):
