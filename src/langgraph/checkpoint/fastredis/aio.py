@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import redis.asyncio
@@ -134,8 +133,8 @@ class AsyncRedisSaver(SaverMethods):
 
     async def _aperform(self, request: Request) -> Any:
         if isinstance(request, Call):
-            return await self._link.send(partial(_read if self._terms.read_only else _evaluate, request))
-        return await self._link.send(partial(_OTHERS[type(request)], request))
+            return await self._link.send(_read if self._terms.read_only else _evaluate, request)
+        return await self._link.send(_OTHERS[type(request)], request)
 
 
 def _wait(future: concurrent.futures.Future[Any], loop: asyncio.AbstractEventLoop) -> Any:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 # Seconds that closing waits for calls under way: more than they should take, less than a program may take to end.
 _PATIENCE = 5.0
 _PAUSE = 0.005
-_NO_TURNS: contextlib.nullcontext[None] = contextlib.nullcontext()
 _CLOSED = "this saver is closed; use it inside its `with` block, or make a new one"
 
 
@@ -45,8 +44,8 @@ class Link:
         if self.way and self.way.limit:
             self._turns = Turns(self.way.limit)
 
-    def send(self, request: Callable[[Any], Any]) -> Any:
-        """Make a request of the client.
+    def send(self, make: Callable[[Any, Any], Any], request: Any) -> Any:
+        """Make a request of the client: `make` it.
 
         Raises:
             SaverClosedError: the saver was closed.
@@ -56,8 +55,10 @@ class Link:
         caller = threading.get_ident()
         self._calling.add(caller)
         try:
-            with self._turns or _NO_TURNS:
-                return request(self.client)
+            if self._turns is None:
+                return make(request, self.client)
+            with self._turns:
+                return make(request, self.client)
         finally:
             self._calling.discard(caller)
 
@@ -95,7 +96,7 @@ class AsyncLink:
         self.loop = running_loop()
         """The loop that was used last: sync methods called in other threads are run there."""
 
-    async def send(self, request: Callable[[Any], Any]) -> Any:
+    async def send(self, make: Callable[[Any, Any], Any], request: Any) -> Any:
         """Make a request of the running loop's client, and await it.
 
         Raises:
@@ -109,8 +110,10 @@ class AsyncLink:
         here = self._at_loops.get(loop) or await self._settle(loop)
         here.calling += 1
         try:
-            async with here.turns or _NO_TURNS:
-                return await request(here.client)
+            if here.turns is None:
+                return await make(request, here.client)
+            async with here.turns:
+                return await make(request, here.client)
         except RuntimeError as error:
             if self._way is None and self._has_moved:
                 _advise_about_loops(error)
@@ -235,9 +238,11 @@ def advise(error: RedisConnectionError) -> None:
         advice = "Give the client a BlockingConnectionPool, which waits for a free one, or let the saver make it: from_url does"
     elif said.startswith("No connection available"):
         advice = "All were in use for too long; raise max_connections, or the time-out of the pool"
+    elif "while writing to socket" in said or "reset by peer" in said:
+        advice = "A server hangs up when it is stopped, and on a value larger than its proto-max-bulk-len, 512 MB by default"
     else:
         advice = "Is the server running, and are host, port, user and password right?"
-    error.args = (f"{error}. {advice}",)
+    error.args = (f"{said.rstrip('.')}. {advice}",)
 
 
 def _advise_about_loops(error: RuntimeError) -> None:

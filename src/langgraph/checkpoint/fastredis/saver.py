@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import contextmanager
-from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -122,8 +121,8 @@ class RedisSaver(SaverMethods):
 
     def _perform(self, request: Request) -> Any:
         if isinstance(request, Call):
-            return self._link.send(partial(_read if self._terms.read_only else _evaluate, request))
-        return self._link.send(partial(_OTHERS[type(request)], request))
+            return self._link.send(_read if self._terms.read_only else _evaluate, request)
+        return self._link.send(_OTHERS[type(request)], request)
 
 
 def _evaluate(call: Call, client: Any) -> Any:
