@@ -16,6 +16,7 @@ import redis.retry
 import redis.sentinel
 from redis.backoff import EqualJitterBackoff
 
+from langgraph.checkpoint.fastredis.pools import AsyncSentinelPool, PassingOnPool, SentinelPool
 from langgraph.checkpoint.fastredis.turns import Limit
 
 if TYPE_CHECKING:
@@ -51,31 +52,6 @@ _TCP = {"socket_keepalive": True}
 _OF_SENTINELS = {"socket_connect_timeout": 1.0, "socket_timeout": 1.0}
 
 
-class _PassingOnPool(redis.asyncio.BlockingConnectionPool):
-    """redis-py's waiting pool, in which a caller that gives up passes on the wake-up that was meant for it.
-
-    Before Python 3.13 `asyncio.Condition` loses a notification whose receiver is cancelled in the same turn of the loop: a free
-    connection is then seen by nobody, and those who wait for one wait until they time out.
-    """
-
-    async def get_connection(self, *args: Any, **options: Any) -> Any:
-        """As redis-py's."""
-        try:
-            return await super().get_connection(*args, **options)  # type: ignore[no-untyped-call]
-        except BaseException:
-            async with self._condition:
-                self._condition.notify()
-            raise
-
-
-class _SentinelPool(redis.sentinel.SentinelConnectionPool, redis.BlockingConnectionPool):
-    """redis-py's pool of connections that sentinels lead to, made to wait for a free one."""
-
-
-class _AsyncSentinelPool(redis.asyncio.sentinel.SentinelConnectionPool, _PassingOnPool):
-    """The same for async clients."""
-
-
 class Kinds(NamedTuple):
     """The classes of one of redis-py's two halves."""
 
@@ -94,16 +70,16 @@ SYNC = Kinds(
     redis.RedisCluster,
     redis.cluster.ClusterNode,
     redis.sentinel.Sentinel,
-    _SentinelPool,
+    SentinelPool,
     redis.retry.Retry,
 )
 ASYNC = Kinds(
     redis.asyncio.Redis,
-    _PassingOnPool,
+    PassingOnPool,
     redis.asyncio.RedisCluster,
     redis.asyncio.cluster.ClusterNode,
     redis.asyncio.sentinel.Sentinel,
-    _AsyncSentinelPool,
+    AsyncSentinelPool,
     redis.asyncio.retry.Retry,
 )
 
