@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 SERVICE = "service"
 DOWN_AFTER = 500
 """Milliseconds of silence after which a sentinel takes the primary for dead; a failover takes about three seconds more."""
-_SETTINGS = {"down-after-milliseconds": str(DOWN_AFTER), "failover-timeout": "5000"}
+_SETTINGS = {"down-after-milliseconds": str(DOWN_AFTER), "failover-timeout": "2000"}
 
 
 class Sentinels:
