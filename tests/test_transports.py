@@ -170,3 +170,14 @@ async def test_tls_of_a_stranger_is_refused(
             saver = await saver_at(stack, kind, f"rediss://localhost:{proxy.port}", ssl_ca_certs=trusted)
             with pytest.raises(redis.exceptions.ConnectionError, match=reason):
                 await saver.aget_tuple(config_of("t"))
+
+
+async def test_tls_goes_unverified_where_the_caller_says_so(
+    real_backend: Backend, authority: trustme.CA, kind: str, prefix: str
+) -> None:
+    """By an option, or in the URL."""
+    with proxy_for(real_backend, authority, "example.org") as proxy:
+        url = f"rediss://localhost:{proxy.port}"
+        async with AsyncExitStack() as stack:
+            await use(await saver_at(stack, kind, url, prefix=prefix, ssl_cert_reqs="none"))
+            await use(await saver_at(stack, kind, f"{url}?ssl_cert_reqs=none", prefix=prefix))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import ssl
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 import redis
 import redis.asyncio
@@ -122,10 +123,11 @@ def _defaults(kinds: Kinds) -> dict[str, Any]:
 
 def _simple(url: str, kinds: Kinds, options: dict[str, Any], _read_only: bool) -> Way:  # noqa: FBT001 as the others
     scheme, _, rest = url.partition("://")
+    is_tls = _SIMPLE[scheme] == "rediss"
 
     def make() -> Any:
-        known = _defaults(kinds) | ({} if scheme == "unix" else _TCP) | options
         try:
+            known = _defaults(kinds) | ({} if scheme == "unix" else _TCP) | (_tls(url, options) if is_tls else {}) | options
             # Waits for a free connection instead of failing when all are in use, as redis-py's default pool does.
             pool = kinds.pool.from_url(f"{_SIMPLE[scheme]}://{rest}", **known)
         except (ValueError, TypeError) as error:
@@ -134,6 +136,13 @@ def _simple(url: str, kinds: Kinds, options: dict[str, Any], _read_only: bool) -
         return kinds.client.from_pool(pool)
 
     return Way(make)
+
+
+def _tls(url: str, options: dict[str, Any]) -> dict[str, Any]:
+    """What has redis-py before 6 ask of a certificate not only who vouches for it, but also whose it is."""
+    asked = options | dict(parse_qsl(urlsplit(url).query))
+    is_verified = asked.get("ssl_cert_reqs", "required") not in {"none", ssl.CERT_NONE, None}
+    return {"ssl_check_hostname": True} if is_verified else {}
 
 
 def _embedded(url: str, kinds: Kinds, options: dict[str, Any], read_only: bool) -> Way:  # noqa: FBT001 as the others
