@@ -52,6 +52,23 @@ def test_a_tls_url_verifies_by_default(kinds: Kinds, scheme: str) -> None:
     assert client.connection_pool.connection_kwargs.get("ssl_cert_reqs", "required") == "required"
 
 
+def test_tls_in_clusters_and_behind_sentinels_verifies_too() -> None:
+    """Whose a certificate is, and who vouches for it; unless the caller says that it must not."""
+    for url in ("redis+sentinel://one/service", "redis+cluster://one"):
+        verifying, trusting = (
+            connect(url, ASYNC, {"ssl": True, **options}).make() for options in ({}, {"ssl_cert_reqs": "none"})
+        )
+        assert _options(verifying)["ssl_check_hostname"] is True
+        assert _options(verifying).get("ssl_cert_reqs", "required") == "required"
+        assert _options(trusting)["ssl_cert_reqs"] == "none"
+
+
+def _options(client: Any) -> dict[str, Any]:
+    """What a client's connections are made with."""
+    found: dict[str, Any] = getattr(client, "connection_kwargs", None) or client.connection_pool.connection_kwargs
+    return found
+
+
 def test_a_sentinel_url_names_service_database_and_user(kinds: Kinds) -> None:
     """Of the server that they find; what the sentinels want themselves is an option."""
     options = {"sentinel_kwargs": {"password": "other"}}

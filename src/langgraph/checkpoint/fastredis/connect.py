@@ -21,7 +21,7 @@ from langgraph.checkpoint.fastredis.pools import AsyncSentinelPool, PassingOnPoo
 from langgraph.checkpoint.fastredis.turns import Limit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from langgraph.checkpoint.fastredis.embedded import EmbeddedServer
 
@@ -123,11 +123,12 @@ def _defaults(kinds: Kinds) -> dict[str, Any]:
 
 def _simple(url: str, kinds: Kinds, options: dict[str, Any], _read_only: bool) -> Way:  # noqa: FBT001 as the others
     scheme, _, rest = url.partition("://")
-    is_tls = _SIMPLE[scheme] == "rediss"
+    asked = options | dict(parse_qsl(urlsplit(url).query))
+    tls = _tls(asked) if _SIMPLE[scheme] == "rediss" else {}
 
     def make() -> Any:
         try:
-            known = _defaults(kinds) | ({} if scheme == "unix" else _TCP) | (_tls(url, options) if is_tls else {}) | options
+            known = _defaults(kinds) | ({} if scheme == "unix" else _TCP) | tls | options
             # Waits for a free connection instead of failing when all are in use, as redis-py's default pool does.
             pool = kinds.pool.from_url(f"{_SIMPLE[scheme]}://{rest}", **known)
         except (ValueError, TypeError) as error:
@@ -138,9 +139,8 @@ def _simple(url: str, kinds: Kinds, options: dict[str, Any], _read_only: bool) -
     return Way(make)
 
 
-def _tls(url: str, options: dict[str, Any]) -> dict[str, Any]:
+def _tls(asked: Mapping[str, Any]) -> dict[str, Any]:
     """What has redis-py before 6 ask of a certificate not only who vouches for it, but also whose it is."""
-    asked = options | dict(parse_qsl(urlsplit(url).query))
     is_verified = asked.get("ssl_cert_reqs", "required") not in {"none", ssl.CERT_NONE, None}
     return {"ssl_check_hostname": True} if is_verified else {}
 
@@ -177,7 +177,8 @@ def _cluster(url: str, kinds: Kinds, options: dict[str, Any], read_only: bool) -
     parts = urlsplit(url)
     hosts = _hosts(parts)
     fixed = {**_TCP, **_KEEPING_CONNECTIONS, **(_from_replicas() if read_only else {})}
-    known: dict[str, Any] = {**fixed, **options, **_named(parts)}
+    asked = options | _named(parts)
+    known: dict[str, Any] = {**fixed, **(_tls(asked) if asked.get("ssl") else {}), **asked}
     limit = Limit(known.pop("max_connections", _MOST), known.pop("timeout", _PATIENCE))
 
     def make() -> Any:
@@ -203,7 +204,8 @@ def _sentinel(url: str, kinds: Kinds, options: dict[str, Any], read_only: bool) 
     if not service or (db and not db.isdecimal()):
         message = "redis+sentinel:// needs host:port,host:port/service or …/service/db"
         raise ValueError(message)
-    known: dict[str, Any] = {**_TCP, "db": int(db or 0), **options, **_named(parts)}
+    asked = options | _named(parts)
+    known: dict[str, Any] = {**_TCP, "db": int(db or 0), **(_tls(asked) if asked.get("ssl") else {}), **asked}
     theirs: dict[str, Any] = {**_OF_SENTINELS, **(known.pop("sentinel_kwargs", None) or {})}
 
     def make() -> Any:
