@@ -12,23 +12,33 @@ ARGV[4]  below_id  only what comes after this id and, where the id is the same,
 ARGV[5]  below_ns  this namespace; an empty id is no bound
 ARGV[6]  count     checkpoints in the page at most
 ARGV[7]  bytes     the page is full with the checkpoint that takes it past this size
-ARGV[8]  pending   '1' to include hashes that hold only writes
-Reply: {left, cursor, checkpoints, values}: `left` is the PTTL of the set, `cursor` the last member that was looked at, empty
+ARGV[8]  most      namespaces to look into at most, in the scope of the thread
+ARGV[9]  pending   '1' to include hashes that hold only writes
+Replies: {left, cursor, checkpoints, values}: `left` is the PTTL of the set, `cursor` the last member that was looked at, empty
        where nothing is left to list. A checkpoint is {member, hash, places}, `places` telling for each stored value of the
        hash's listing where it is in `values`, counted from 0; or {member} where the set names a hash that is not there.
+       {left} where the thread has more namespaces than that.
 ]]
 --@include checkpoint_key
 --@include in_chunks
 --@include read_checkpoint
 --@include newest_first
 --@include reversed
+--@include weight
 --@include page
 local members, channels, absent = KEYS[1], KEYS[2], KEYS[3]
 local base, scope, ns, below_id, below_ns = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local count, bytes, pending = tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8] == '1'
+local count, bytes, most, pending = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), ARGV[9] == '1'
 
+local spaces = { ns }
+if scope == 'thread' then
+  spaces = namespaces(members, most)
+end
+if not spaces then
+  return { redis.call('PTTL', members) }
+end
 local step = scope == 'members' and reversed(members, below_id, below_ns, count + 1)
-  or newest_first(members, scope == 'thread' and namespaces(members) or { ns }, below_id, below_ns, count + 1)
+  or newest_first(members, spaces, below_id, below_ns, count + 1)
 local page, cursor = new_page(base, channels), ''
 for _ = 1, math.max(count, 1000) do
   cursor = step() or ''

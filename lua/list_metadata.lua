@@ -11,16 +11,26 @@ ARGV[4]  below_id  only what comes after this id and, where the id is the same,
 ARGV[5]  below_ns  this namespace; an empty id is no bound
 ARGV[6]  count     checkpoints in the page at most
 ARGV[7]  bytes     the page is full with the metadata that takes it past this size
-Reply: {left, cursor, entries}: `left` is the PTTL of the set, `cursor` the last member that was looked at, empty where
+ARGV[8]  most      namespaces to look into at most, in the scope of the thread
+Replies: {left, cursor, entries}: `left` is the PTTL of the set, `cursor` the last member that was looked at, empty where
        nothing is left to list. An entry is {member, metadata}, or {member} where the set names a hash that is not there.
+       {left} where the thread has more namespaces than that.
 ]]
 --@include checkpoint_key
+--@include metadata_of
 --@include newest_first
+--@include weight
 local members, absent = KEYS[1], KEYS[2]
 local base, scope, ns, below_id, below_ns = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local count, bytes = tonumber(ARGV[6]), tonumber(ARGV[7])
+local count, bytes, most = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
 
-local spaces = scope == 'thread' and namespaces(members) or { ns }
+local spaces = { ns }
+if scope == 'thread' then
+  spaces = namespaces(members, most)
+end
+if not spaces then
+  return { redis.call('PTTL', members) }
+end
 local step = newest_first(members, spaces, below_id, below_ns, count + 1)
 local entries, cursor = {}, ''
 for _ = 1, count do
@@ -28,13 +38,10 @@ for _ = 1, count do
   if cursor == '' then
     break
   end
-  local key = checkpoint_key(base, cursor)
-  local metadata = redis.call('HGET', key, 'metadata')
-  if metadata then
-    entries[#entries + 1] = { cursor, metadata }
-    bytes = bytes - #metadata
-  elseif redis.call('EXISTS', key) == 0 then
-    entries[#entries + 1] = { cursor }
+  local entry = metadata_of(base, cursor)
+  if entry then
+    entries[#entries + 1] = entry
+    bytes = bytes - weight(#entry[1] + #(entry[2] or ''))
   end
   if bytes < 0 then
     break

@@ -8,12 +8,13 @@ KEYS[3]  absent    never there, so that Redis refuses the call while keys that i
 ARGV[1]  base      what the key of each checkpoint hash begins with
 ARGV[2]  bytes     the page is full with the checkpoint that takes it past this size
 ARGV[3..]          members to read
-Reply: {read, checkpoints, values}: how many members were looked at, at least one; the rest as in list.lua. A member that
-       the index no longer names is passed over.
+Reply: {left, read, checkpoints, values}: `left` is the PTTL of the index, `read` how many members were looked at, at least
+       one; the rest as in list.lua. A member that the index no longer names is passed over.
 ]]
 --@include checkpoint_key
 --@include in_chunks
 --@include read_checkpoint
+--@include weight
 --@include page
 local index, channels, absent = KEYS[1], KEYS[2], KEYS[3]
 local base, bytes = ARGV[1], tonumber(ARGV[2])
@@ -28,4 +29,4 @@ for at = 3, #ARGV do
     break
   end
 end
-return { read, page.checkpoints, page.values }
+return { redis.call('PTTL', index), read, page.checkpoints, page.values }

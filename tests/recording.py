@@ -1,4 +1,4 @@
-"""Savers that keep what they send."""
+"""Savers that keep what they send, or measure it."""
 
 from __future__ import annotations
 
@@ -48,3 +48,31 @@ class AsyncRecordingSaver(AsyncRedisSaver):
     async def _asend(self, request: Request) -> Any:
         self.sent.append(request)
         return await super()._asend(request)
+
+
+class MeasuringSaver(RecordingSaver):
+    """Counts its round trips, and measures each by the server's counters."""
+
+    trips = 0
+    most_commands = 0
+    most_bytes = 0
+
+    def _send(self, request: Request) -> Any:
+        self.trips += 1
+        client = self._link.client
+        client.config_resetstat()
+        reply = super()._send(request)
+        stats = client.info("commandstats")
+        inside = sum(one["calls"] for name, one in stats.items() if name != "cmdstat_evalsha")
+        self.most_commands = max(self.most_commands, inside)
+        arguments = sum(len(one) for one in getattr(request, "arguments", ()) if isinstance(one, bytes))
+        self.most_bytes = max(self.most_bytes, size(reply), arguments)
+        self.sent.clear()
+        self.received.clear()
+        self.performed.clear()
+        return reply
+
+
+def size(reply: Any) -> int:
+    """Bytes in a reply."""
+    return sum(map(size, reply)) if isinstance(reply, list) else len(reply) if isinstance(reply, bytes) else 8

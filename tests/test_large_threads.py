@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from tests.build import Chain, config_of, id_of
 from tests.conftest import keys_under
-from tests.recording import RecordingSaver
+from tests.recording import MeasuringSaver, RecordingSaver
 
 if TYPE_CHECKING:
-    from langgraph.checkpoint.fastredis.call import Request
     from tests.servers import Backend
 
 LENGTH = 20_000
@@ -22,31 +21,6 @@ COMMANDS = 1_600
 """Commands in one script call at most: three for each of a page's 500 checkpoints, and some."""
 BYTES = 3 << 20
 """Size of a call or reply at most: a megabyte, and the checkpoint that went past it, and what is said beside."""
-
-
-class MeasuringSaver(RecordingSaver):
-    """Measures each of its calls by the server's counters."""
-
-    most_commands = 0
-    most_bytes = 0
-
-    def _send(self, request: Request) -> Any:
-        client = self._link.client
-        client.config_resetstat()
-        reply = super()._send(request)
-        stats = client.info("commandstats")
-        inside = sum(one["calls"] for name, one in stats.items() if name != "cmdstat_evalsha")
-        self.most_commands = max(self.most_commands, inside)
-        arguments = sum(len(one) for one in getattr(request, "arguments", ()) if isinstance(one, bytes))
-        self.most_bytes = max(self.most_bytes, size(reply), arguments)
-        self.sent.clear()
-        self.received.clear()
-        return reply
-
-
-def size(reply: Any) -> int:
-    """Bytes in a reply."""
-    return sum(map(size, reply)) if isinstance(reply, list) else len(reply) if isinstance(reply, bytes) else 8
 
 
 async def long_thread(saver: Any) -> Chain:

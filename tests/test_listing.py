@@ -9,13 +9,14 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
-from langgraph.checkpoint.fastredis import RedisSaver, reading
-from langgraph.checkpoint.fastredis.call import Call
+from langgraph.checkpoint.fastredis import reading
 from tests.build import Chain, config_of, id_of, listed
+from tests.recording import MeasuringSaver
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
 
+    from langgraph.checkpoint.fastredis import RedisSaver
     from tests.conftest import Savers
     from tests.servers import Backend
 
@@ -63,6 +64,8 @@ async def test_every_combination_lists_what_the_reference_lists(saver: Any, monk
     """L1, L2, L4, L5: whatever the size of a page; each tuple is what `get_tuple` returns for its id."""
     monkeypatch.setattr(reading, "PAGE", page)
     monkeypatch.setattr(reading, "METADATA_PAGE", page)
+    monkeypatch.setattr(reading, "NAMES_PAGE", page)
+    monkeypatch.setattr(reading, "NAMESPACES_PAGE", page)
     twin = InMemorySaver()
     twin.get_next_version = saver.get_next_version  # type: ignore[method-assign]
     reference = Chain(saver).saver, twin
@@ -106,20 +109,10 @@ async def test_messages_come_back_as_messages_everywhere(make_saver: Savers) -> 
             assert found.pending_writes == [("task", "messages", messages)]
 
 
-class CountingSaver(RedisSaver):
-    """A saver that counts its round trips."""
-
-    trips = 0
-
-    def _send(self, request: Any) -> Any:
-        self.trips += isinstance(request, Call)
-        return super()._send(request)
-
-
 async def test_history_has_no_cap_and_comes_in_pages(real_backend: Backend, prefix: str) -> None:
     """L6: 12,000 checkpoints; `limit=1` is one round trip, however long the thread."""
     with real_backend.client() as client:
-        saver = CountingSaver(client, prefix=prefix)
+        saver = MeasuringSaver(client, prefix=prefix)
         for at in range(12_000):
             saver.put(config_of("t"), Chain(saver).checkpoint(f"{at:05}"), {"step": at}, {})
         saver.trips = 0
@@ -142,7 +135,7 @@ async def test_history_has_no_cap_and_comes_in_pages(real_backend: Backend, pref
 async def test_a_page_ends_where_it_grows_too_large(real_backend: Backend, prefix: str) -> None:
     """A megabyte, with the checkpoint that takes it past that; values that several share are sent once."""
     with real_backend.client() as client:
-        saver = CountingSaver(client, prefix=prefix)
+        saver = MeasuringSaver(client, prefix=prefix)
         large, shared = Chain(_awaiting(saver), "large"), Chain(_awaiting(saver), "shared")
         for _ in range(9):
             await large.put({"a": b"x" * 400_000})
@@ -157,6 +150,85 @@ async def test_a_page_ends_where_it_grows_too_large(real_backend: Backend, prefi
         assert saver.trips == 1
         saver.delete_thread("large")
         saver.delete_thread("shared")
+
+
+async def test_a_thread_of_many_namespaces_is_listed_in_short_pages(real_backend: Backend, prefix: str) -> None:
+    """As a subgraph run by `Send` makes them: a page does not look into each of them; a few are listed as one is."""
+    with real_backend.client() as client:
+        saver = MeasuringSaver(client, prefix=prefix)
+        for task, step in itertools.product(range(400), range(2)):
+            config = config_of("many" if task >= 50 else "few", f"sub:{task}")
+            metadata: Any = {"step": step, "even": task % 2 == 0}
+            saver.put(config, Chain(saver).checkpoint(f"{step}-{task:03}"), metadata, {})
+        whole: RunnableConfig = {"configurable": {"thread_id": "many"}}
+        few: RunnableConfig = {"configurable": {"thread_id": "few"}}
+        one_id: RunnableConfig = {"configurable": {"thread_id": "many", "checkpoint_id": "1-200"}}
+        expected = sorted((f"{step}-{task:03}" for task in range(50, 400) for step in range(2)), reverse=True)
+        saver.trips = 0
+        assert [id_of(one.config) for one in saver.list(whole)] == expected
+        assert saver.trips == 1 + 1 + len(expected) / reading.PAGE
+        assert [id_of(one.config) for one in saver.list(whole, filter={"even": True})] == expected[1::2]
+        assert [id_of(one.config) for one in saver.list(one_id)] == ["1-200"]
+        assert saver.most_commands <= 3 * reading.METADATA_PAGE
+        saver.trips = 0
+        assert [id_of(one.config) for one in saver.list(whole, limit=3)] == expected[:3]
+        assert saver.trips == 3
+        assert len(list(saver.list(few))) == 100
+        assert saver.trips == 5
+        saver.delete_thread("many")
+        saver.delete_thread("few")
+
+
+@pytest.mark.parametrize("filter_", [None, {"thread": "t"}])
+@pytest.mark.parametrize("most", [1, 100])
+async def test_a_thread_may_change_while_it_is_listed(
+    saver: Any, monkeypatch: pytest.MonkeyPatch, most: int, filter_: dict[str, Any] | None
+) -> None:
+    """What is saved meanwhile is not listed, nor what is deleted; nothing else is missing, whatever the way to list."""
+    monkeypatch.setattr(reading, "NAMESPACES_PAGE", most)
+    monkeypatch.setattr(reading, "PAGE", 2)
+    monkeypatch.setattr(reading, "METADATA_PAGE", 2)
+    await fill(saver)
+    before = await listed(saver, {"configurable": {"thread_id": "t"}})
+    await Chain(saver, "t", "old").put({"a": [0] * 20}, checkpoint_id="1-9", thread="t", run_id="old")
+    listing = saver.alist({"configurable": {"thread_id": "t"}}, filter=filter_)
+    found = [await anext(listing)]
+    await Chain(saver, "t", "new").put({"a": [9] * 20}, checkpoint_id="9", thread="t")
+    await saver.adelete_for_runs(["old"])
+    found += [one async for one in listing]
+    assert found == before
+
+
+@pytest.mark.parametrize("filter_", [None, {"thread": "t"}])
+@pytest.mark.parametrize("most", [1, 100])
+async def test_a_list_ends_where_its_thread_does(
+    saver: Any, monkeypatch: pytest.MonkeyPatch, most: int, filter_: dict[str, Any] | None
+) -> None:
+    """Deleted or expired, it has nothing more to list, as if the list were begun then; what was listed was whole."""
+    monkeypatch.setattr(reading, "NAMESPACES_PAGE", most)
+    monkeypatch.setattr(reading, "PAGE", 2)
+    monkeypatch.setattr(reading, "METADATA_PAGE", 2)
+    await fill(saver)
+    before = await listed(saver, {"configurable": {"thread_id": "t"}})
+    listing = saver.alist({"configurable": {"thread_id": "t"}}, filter=filter_)
+    found = [await anext(listing)]
+    await saver.adelete_thread("t")
+    found += [one async for one in listing]
+    assert found == before[:2]
+
+
+async def test_checkpoints_with_many_writes_come_in_short_pages(real_backend: Backend, prefix: str) -> None:
+    """A field counts for more than its bytes: to handle it takes longer than to copy a few."""
+    with real_backend.client() as client:
+        saver = MeasuringSaver(client, prefix=prefix)
+        for step in range(8):
+            config = saver.put(config_of("t"), Chain(saver).checkpoint(f"{step}"), {"step": step}, {})
+            for task in range(4):
+                saver.put_writes(config, [("a", 1)] * 300, f"task-{task}")
+        saver.trips = 0
+        assert [len(one.pending_writes or ()) for one in saver.list(config_of("t"))] == [1200] * 8
+        assert saver.trips in (3, 4)
+        saver.delete_thread("t")
 
 
 def _awaiting(saver: RedisSaver) -> Any:

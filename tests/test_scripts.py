@@ -11,7 +11,7 @@ from luaparser import ast as lua
 from luaparser import astnodes as nodes
 from redis.crc import key_slot
 
-from langgraph.checkpoint.fastredis import TTLConfig, lifetime, scripts
+from langgraph.checkpoint.fastredis import TTLConfig, lifetime, reading, scripts
 from langgraph.checkpoint.fastredis.scripts import FOLDER, Script
 from tests.build import Chain, config_of, delta_chain, listed
 from tests.conftest import keys_under
@@ -130,6 +130,7 @@ def test_every_script_and_every_shared_piece_is_used() -> None:
 def recorded(real_backend: Backend, prefix: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[RecordingSaver]:
     """A saver that keeps what it sends, with pages so small that every script is needed."""
     monkeypatch.setattr(lifetime, "PAGE", 3)
+    monkeypatch.setattr(reading, "NAMESPACES_PAGE", 1)
     with real_backend.client() as client:
         yield RecordingSaver(client, prefix=prefix, ttl=TTLConfig(default_ttl=1, refresh_on_read=True))
         assert keys_under(client, prefix) == []
@@ -163,6 +164,7 @@ async def use_everything(recorded: RecordingSaver) -> None:
     recorded.expire_thread("{t}", timedelta(minutes=2))
     await listed(saver, None)
     await listed(saver, config_of("{t}"), filter={"step": 1})
+    await listed(saver, config_of("{t}", None), filter={"step": 1})
     recorded.get_delta_channel_history(config=chain.config, channels=["items"])
     recorded.copy_thread("{t}", "copy")
     recorded.prune(["{t}"])

@@ -34,13 +34,16 @@ local function sift(heap, at)
   end
 end
 
--- Each namespace of a sorted set of members.
-local function namespaces(set)
+-- Each namespace of a sorted set of members; nil where there are more than `most`.
+local function namespaces(set, most)
   local found, from = {}, '-'
   while true do
     local member = redis.call('ZRANGEBYLEX', set, from, '+', 'LIMIT', 0, 1)[1]
     if not member then
       return found
+    end
+    if #found == most then
+      return nil
     end
     local ns = string.sub(member, 1, string.find(member, '\0', 1, true) - 1)
     found[#found + 1] = ns
@@ -51,7 +54,7 @@ end
 -- A function that returns, call by call, the members of `set` in these namespaces below (id, ns), newest first.
 local function newest_first(set, spaces, below_id, below_ns, ahead)
   local heap = {}
-  ahead = #spaces > 1 and 8 or ahead
+  ahead = #spaces > 1 and math.min(8, ahead) or ahead
   local function refill(entry, bound)
     entry.ahead = redis.call('ZREVRANGEBYLEX', set, bound, '[' .. entry.ns .. '\0', 'LIMIT', 0, ahead)
     entry.at = 0

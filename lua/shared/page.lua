@@ -16,7 +16,7 @@ local function take_values(page, ns, listing)
   in_chunks(function(...)
     for _, value in ipairs(redis.call('HMGET', page.channels, ...)) do
       page.values[#page.values + 1] = value
-      page.bytes = page.bytes + (value and #value or 0)
+      page.bytes = page.bytes + weight(value and #value or 0)
     end
   end, wanted, 1, #wanted)
   return places
@@ -26,8 +26,8 @@ end
 -- unless `pending` hashes are wanted too.
 local function take_checkpoint(page, member, pending)
   local hash, listing = read_checkpoint(checkpoint_key(page.base, member))
-  for at = 2, #hash, 2 do
-    page.bytes = page.bytes + #hash[at]
+  for at = 1, #hash, 2 do
+    page.bytes = page.bytes + weight(#hash[at] + #hash[at + 1])
   end
   if #hash == 0 then
     page.checkpoints[#page.checkpoints + 1] = { member }

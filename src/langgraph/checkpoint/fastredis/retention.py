@@ -189,7 +189,7 @@ class _Copy:
             left, cursor, checkpoints, values = yield Call(
                 scripts.LIST,
                 (read, self._source.channels, self._source.absent),
-                (self._source.base, b"members", b"", below_id, below_ns, COPY_PAGE, PAGE_BYTES, 1),
+                (self._source.base, b"members", b"", below_id, below_ns, COPY_PAGE, PAGE_BYTES, 0, 1),
             )
             if below_id and left == _ABSENT:
                 raise _vanished(self._source.thread_id)
