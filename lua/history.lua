@@ -11,28 +11,30 @@ ARGV[2]  ns        namespace
 ARGV[3]  member    the checkpoint to start from, empty for the latest
 ARGV[4]  bound     the latest lies below this member
 ARGV[5]  parent    id of the ancestor to go on from, empty in the first call
-ARGV[6]  count     ancestors in the page at most
-ARGV[7]  bytes     the page is full with the ancestor that takes it past this size
-ARGV[8..]          wanted channels
+ARGV[6]  mark      id of an ancestor passed in an earlier call, empty for none: parents that lead back to it go round in a circle
+ARGV[7]  count     ancestors in the page at most
+ARGV[8]  bytes     the page is full with the ancestor that takes it past this size
+ARGV[9..]          wanted channels
 Replies: {left, 'found', parent, steps, seeds}: `left` is the PTTL of the index, `parent` where to go on, empty at the end;
-         a step is {field, value...}, the wanted writes of an ancestor, nearest first; a seed is {channel, kind, value}, kind
-         '=' for a small value out of a listing, '+' for a stored one, whose value is nil where it is not there.
-         {left, 'broken', parent, steps, seeds} where the ancestor `parent` is not there;
+         `steps` holds for each ancestor that has wanted writes, nearest first, the number of strings that follow, and field,
+         value of each; a seed is {channel, kind, value}, kind '=' for a small value out of a listing, '+' for a stored one,
+         whose value is nil where it is not there. {left, 'broken', parent, steps, seeds} where the ancestor `parent` is not
+         there; {left, 'circle', parent, steps, seeds} where it was passed before.
          {left, 'absent'}, {left, 'evicted', member} and {left, 'more', bound} as in get.lua.
 ]]
 --@include checkpoint_key
 --@include latest
---@include read_checkpoint
+--@include weight
 local index, channels, absent = KEYS[1], KEYS[2], KEYS[3]
-local base, ns, member, bound, parent = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local count, bytes = tonumber(ARGV[6]), tonumber(ARGV[7])
+local base, ns, member, bound, parent, mark = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local count, bytes = tonumber(ARGV[7]), tonumber(ARGV[8])
 
 -- So many channels are found more quickly by a search for each.
 local FEW = 64
 
 local left = redis.call('PTTL', index)
-local wanted, open = {}, #ARGV - 7
-for at = 8, #ARGV do
+local wanted, open = {}, #ARGV - 8
+for at = 9, #ARGV do
   wanted[ARGV[at]] = true
 end
 local steps, seeds, size = {}, {}, 0
@@ -60,27 +62,33 @@ local function seed_of(listing, channel)
   return (value or holding == '+') and { channel, '+', value }
 end
 
--- (A checkpoint that was read a moment ago and has been pruned since, or whose thread is just expiring, is walked from too.)
--- The wanted writes of an ancestor, and its parent and listing.
-local function gather(hash)
-  local step, above, listing = {}, '', nil
-  for at = 1, #hash, 2 do
-    local field, value = hash[at], hash[at + 1]
-    size = size + #value
+-- What an ancestor's hash holds; of a small one, just the writes: the other fields are large, and of no use here. (HSCAN may
+-- bring a field twice, but not in one call.)
+local function scan(key)
+  local found = redis.call('HSCAN', key, '0', 'MATCH', 'write:*', 'COUNT', 100)
+  return found[1] == '0' and found[2] or redis.call('HGETALL', key)
+end
+
+-- Adds the wanted writes of an ancestor to `steps`.
+local function gather(key)
+  local at, hash = #steps + 1, scan(key)
+  steps[at] = 0
+  for n = 1, #hash, 2 do
+    local field, value = hash[n], hash[n + 1]
+    size = size + weight(#field + #value)
     if string.sub(field, 1, 6) == 'write:' then
       local path_ends = string.find(value, '\0', 1, true)
       local channel_ends = string.find(value, '\0', path_ends + 1, true)
       if wanted[string.sub(value, path_ends + 1, channel_ends - 1)] then
-        step[#step + 1] = field
-        step[#step + 1] = value
+        steps[#steps + 1] = field
+        steps[#steps + 1] = value
       end
-    elseif field == 'parent' then
-      above = value
-    elseif field == 'channels' then
-      listing = value
     end
   end
-  return step, above, listing
+  steps[at] = #steps - at
+  if steps[at] == 0 then
+    steps[at] = nil
+  end
 end
 
 if parent == '' then
@@ -91,6 +99,7 @@ if parent == '' then
       return { left, status, from }
     end
   end
+  -- (One that was read a moment ago and has been pruned since, or whose thread is just expiring, is walked from too.)
   local stored = redis.call('HMGET', checkpoint_key(base, member), 'channels', 'parent')
   if not stored[1] then
     local lost = redis.call('EXISTS', checkpoint_key(base, member)) == 0 and redis.call('ZSCORE', index, member)
@@ -99,22 +108,26 @@ if parent == '' then
   parent = stored[2] or ''
 end
 while parent ~= '' and open > 0 and count > 0 and size <= bytes do
-  local step, above, listing = gather(redis.call('HGETALL', checkpoint_key(base, ns .. '\0' .. parent)))
+  local key = checkpoint_key(base, ns .. '\0' .. parent)
+  local listing, above = unpack(redis.call('HMGET', key, 'channels', 'parent'))
   if not listing then
     return { left, 'broken', parent, steps, seeds }
   end
-  if #step > 0 then
-    steps[#steps + 1] = step
-  end
+  size = size + weight(#listing)
+  gather(key)
   local entries = open > FEW and entries_of(listing)
   for channel in pairs(wanted) do
     local seed = seed_of(entries and (entries[channel] or '') or listing, channel)
     if seed then
       seeds[#seeds + 1] = seed
+      size = size + weight(#(seed[3] or ''))
       wanted[channel] = nil
       open = open - 1
     end
   end
-  parent, count = above, count - 1
+  parent, count = above or '', count - 1
+  if parent ~= '' and parent == mark and open > 0 then
+    return { left, 'circle', parent, steps, seeds }
+  end
 end
 return { left, 'found', open > 0 and parent or '', steps, seeds }

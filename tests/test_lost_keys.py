@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import redis
 
-from langgraph.checkpoint.fastredis import BrokenHistoryError, IncompleteCheckpointError, RedisSaver
+from langgraph.checkpoint.fastredis import BrokenHistoryError, IncompleteCheckpointError, RedisSaver, history
 from langgraph.checkpoint.fastredis.embedded import EmbeddedServer
 from tests.build import Chain, config_of, delta_chain, listed
 from tests.conftest import keys_under
+from tests.recording import MeasuringSaver
 from tests.servers import REAL, binary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.conftest import Savers
+    from tests.servers import Backend
 
 LOST = (IncompleteCheckpointError, BrokenHistoryError)
 
@@ -34,7 +37,7 @@ async def test_a_full_server_refuses_a_save_whole_and_still_reads_and_deletes(fu
     saver = RedisSaver(full_server, prefix="p")
     chain = await delta_chain(saver, 6, thread_id="t")
     before = await listed(saver, None), sorted(full_server.keys())
-    history = saver.get_delta_channel_history(config=chain.config, channels=["items"])
+    before_history = saver.get_delta_channel_history(config=chain.config, channels=["items"])
     full_server.config_set("maxmemory", 1)
     for save in (
         lambda: chain.put({"plain": [0] * 20}),
@@ -44,7 +47,7 @@ async def test_a_full_server_refuses_a_save_whole_and_still_reads_and_deletes(fu
         with pytest.raises(redis.exceptions.ResponseError, match="maxmemory"):
             await save()
         assert (await listed(saver, None), sorted(full_server.keys())) == before
-    assert saver.get_delta_channel_history(config=chain.config, channels=["items"]) == history
+    assert saver.get_delta_channel_history(config=chain.config, channels=["items"]) == before_history
     saver.delete_thread("t")
     assert full_server.keys() == []
 
@@ -63,14 +66,14 @@ async def test_a_full_server_lets_old_checkpoints_be_pruned(full_server: redis.R
 
 async def reads(saver: Any, chain: Chain) -> list[Any]:
     """The result of each kind of read of a thread, or the error that it raises."""
-    history = lambda config: saver.aget_delta_channel_history(config=config, channels=["items"])  # noqa: E731
+    history_of = lambda config: saver.aget_delta_channel_history(config=config, channels=["items"])  # noqa: E731
     calls = [
         lambda: saver.aget_tuple(config_of(chain.thread_id)),
         *(lambda config=config: saver.aget_tuple(config) for config in chain.configs),
         lambda: listed(saver, config_of(chain.thread_id)),
         lambda: listed(saver, config_of(chain.thread_id), filter={"source": "loop"}),
-        *(lambda config=config: history(config) for config in chain.configs),
-        lambda: history(config_of(chain.thread_id)),
+        *(lambda config=config: history_of(config) for config in chain.configs),
+        lambda: history_of(config_of(chain.thread_id)),
     ]
     found = []
     for call in calls:
@@ -123,6 +126,23 @@ async def test_parents_that_go_round_in_a_circle_end_in_an_error(saver: Any) -> 
     await saver.aput(chain.config, chain.checkpoint(chain.config["configurable"]["checkpoint_id"]), {}, {})
     with pytest.raises(BrokenHistoryError):
         await saver.aget_delta_channel_history(config=chain.config, channels=["items"])
+
+
+async def test_a_large_circle_is_found_in_a_few_rounds(
+    real_backend: Backend, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of pages that have nothing in common with its length."""
+    monkeypatch.setattr(history, "PAGE", 7)
+    with real_backend.client() as client:
+        saver = MeasuringSaver(client, prefix=prefix)
+        ids = [f"{at:03}" for at in range(300)]
+        for parent, own in itertools.pairwise((ids[-1], *ids)):
+            saver.put(config_of("t", "", parent), Chain(saver).checkpoint(own), {}, {})
+        saver.trips = 0
+        with pytest.raises(BrokenHistoryError, match="lead back"):
+            saver.get_delta_channel_history(config=config_of("t"), channels=["items"])
+        assert saver.trips <= 3 * 300 / 7 + 1
+        saver.delete_thread("t")
 
 
 def test_a_server_that_is_down_is_an_error_not_an_empty_thread() -> None:

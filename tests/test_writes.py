@@ -166,3 +166,13 @@ async def test_there_is_no_cap_on_writes(make_saver: Savers) -> None:
     found = await chain.latest()
     assert found is not None
     assert [write[2] for write in found.pending_writes or ()] == list(range(10_000))
+
+
+async def test_a_history_has_each_of_many_writes_once(saver: Any) -> None:
+    """Hundreds on one ancestor, a few on another; in order."""
+    chain = Chain(saver)
+    for count in (500, 5, 0):
+        await chain.put(cleared=["c"])
+        await chain.write(*(("c", n) for n in range(count)), ("other", 0))
+    found = await saver.aget_delta_channel_history(config=chain.config, channels=["c"])
+    assert [write[2] for write in found["c"]["writes"]] == [*range(500), *range(5)]
