@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -232,7 +233,7 @@ async def test_a_copy_is_the_whole_thread(saver: Any, monkeypatch: pytest.Monkey
 
 async def test_a_long_thread_is_surveyed_and_pruned_in_pages(saver: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the size of the pages, the outcome is the same."""
-    for module, name in ((survey, "PAGE"), (survey, "VALUES_PAGE"), (retention, "PAGE")):
+    for module, name in ((survey, "PAGE"), (survey, "ALL_VALUES_PAGE"), (survey, "VALUES_PAGE"), (retention, "PAGE")):
         monkeypatch.setattr(module, name, 2)
     chain = await delta_chain(saver, 9, seed_at=3)
     latest, before = await chain.latest(), await history(saver, chain.config)
@@ -240,3 +241,21 @@ async def test_a_long_thread_is_surveyed_and_pruned_in_pages(saver: Any, monkeyp
     assert await chain.latest() == latest
     assert await history(saver, chain.config) == before
     assert len(await listed(saver, config_of(chain.thread_id))) == 1
+
+
+class _Counting(survey.Survey):
+    looks = 0
+
+    def get(self, member: bytes | None) -> survey.Surveyed | None:
+        self.looks += 1
+        return super().get(member)
+
+
+def test_ancestors_are_looked_at_once_however_many_lean_on_them() -> None:
+    """Also where their parents go round in a circle."""
+    thread = _Counting()
+    ids = [b"%03d" % at for at in range(300)]
+    for parent, own in itertools.pairwise((ids[-1], *ids)):
+        thread.listed[b"\0" + own] = survey.Surveyed(b"\0" + own, b"\2items\0" + b"1\0", parent, None, b"items\0")
+    assert thread.leaned_on(thread.listed) == thread.listed.keys()
+    assert thread.looks <= 2 * 300
