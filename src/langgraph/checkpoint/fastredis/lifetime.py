@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.fastredis.context import Context
     from langgraph.checkpoint.fastredis.keys import ThreadKeys
 
-# Setting a deadline takes a server about a microsecond a key: a page holds it for half a millisecond.
+# Setting a deadline takes a server about three microseconds a key: a page holds it for one and a half milliseconds.
 PAGE = 500
 
 
