@@ -16,7 +16,7 @@ from tests import servers
 from tests.shapes import AsyncShape
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     import redis
 
@@ -111,17 +111,25 @@ def keys_under(client: redis.Redis, prefix: str) -> list[bytes]:
     return sorted(client.scan_iter(match=f"{prefix}:*", count=1000))
 
 
+def lifetimes(client: redis.Redis, prefix: str) -> Iterable[tuple[bytes, int]]:
+    """How many ms each key has left, all at one moment: a stall between two readings would look like a difference."""
+    keys = keys_under(client, prefix)
+    with client.pipeline() as pipeline:
+        for key in keys:
+            pipeline.pttl(key)
+        return zip(keys, pipeline.execute(), strict=True)
+
+
 def assert_deadlines_agree(client: redis.Redis, prefix: str) -> None:
     """All keys of a thread expire together, the data a second after the index; or none does."""
     by_thread: defaultdict[bytes, dict[bytes, int]] = defaultdict(dict)
-    for key in keys_under(client, prefix):
-        left: int = client.pttl(key)
+    for key, left in lifetimes(client, prefix):
         by_thread[key[: key.index(b"}") + 1]][key] = left
-    for keys in by_thread.values():
-        indexes = [left for key, left in keys.items() if key.endswith(b"}:index")]
-        data = [left for key, left in keys.items() if not key.endswith(b"}:index")]
+    for of_thread in by_thread.values():
+        indexes = [left for key, left in of_thread.items() if key.endswith(b"}:index")]
+        data = [left for key, left in of_thread.items() if not key.endswith(b"}:index")]
         for left in itertools.chain(data, indexes[1:]):
             if indexes and indexes[0] == -1:
-                assert left == -1, keys
+                assert left == -1, of_thread
             elif indexes and indexes[0] >= 0:
-                assert 800 <= left - indexes[0] <= 1200, keys
+                assert 800 <= left - indexes[0] <= 1200, of_thread
