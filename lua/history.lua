@@ -24,6 +24,7 @@ Replies: {left, 'found', parent, steps, seeds}: `left` is the PTTL of the index,
 ]]
 --@include checkpoint_key
 --@include latest
+--@include seeds
 --@include weight
 local index, channels, absent = KEYS[1], KEYS[2], KEYS[3]
 local base, ns, member, bound, parent, mark = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
@@ -38,29 +39,6 @@ for at = 9, #ARGV do
   wanted[ARGV[at]] = true
 end
 local steps, seeds, size = {}, {}, 0
-
--- A listing cut into its entries, by channel. To search the whole for each of ten thousand wanted channels took half a second.
-local function entries_of(listing)
-  local found = {}
-  for entry, channel in string.gmatch(listing, '(\2([^%z]*)%z[^%z]*%z[^\2]*)') do
-    found[channel] = entry
-  end
-  return found
-end
-
--- {channel, kind, value}: what a checkpoint holds for a channel; nil where its version has no value.
-local function seed_of(listing, channel)
-  local _, ends = string.find(listing, '\2' .. channel .. '\0', 1, true)
-  if not ends then
-    return nil
-  end
-  local version, holding = string.match(listing, '^([^%z]*)%z([^\2]*)', ends + 1)
-  if string.sub(holding, 1, 1) == '=' then
-    return { channel, '=', string.sub(holding, 2) }
-  end
-  local value = redis.call('HGET', channels, ns .. '\0' .. channel .. '\0' .. version)
-  return (value or holding == '+') and { channel, '+', value }
-end
 
 -- What an ancestor's hash holds; of a small one, just the writes: the other fields are large, and of no use here. (HSCAN may
 -- bring a field twice, but not in one call.)
@@ -117,7 +95,7 @@ while parent ~= '' and open > 0 and count > 0 and size <= bytes do
   gather(key)
   local entries = open > FEW and entries_of(listing)
   for channel in pairs(wanted) do
-    local seed = seed_of(entries and (entries[channel] or '') or listing, channel)
+    local seed = seed_of(channels, ns, entries and (entries[channel] or '') or listing, channel)
     if seed then
       seeds[#seeds + 1] = seed
       size = size + weight(#(seed[3] or ''))

@@ -326,5 +326,5 @@ async def test_a_plain_client_of_one_node_is_told_where_a_thread_is(cluster: Clu
                 await saver.adelete_thread("t")
                 continue
             for call in (saver.aget_tuple(config_of("t")), Chain(saver, "t").put({"a": 1}), saver.adelete_thread("t")):
-                with pytest.raises(redis.exceptions.ResponseError, match=f"MOVED .*{cluster.owner(slot).address}"):
+                with pytest.raises(redis.exceptions.ResponseError, match=cluster.owner(slot).address):
                     await call
