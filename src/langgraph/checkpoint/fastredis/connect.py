@@ -16,6 +16,8 @@ import redis.connection
 import redis.retry
 import redis.sentinel
 from redis.backoff import EqualJitterBackoff
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from langgraph.checkpoint.fastredis.pools import AsyncSentinelPool, PassingOnPool, SentinelPool
 from langgraph.checkpoint.fastredis.turns import Limit
@@ -121,6 +123,11 @@ def _defaults(kinds: Kinds) -> dict[str, Any]:
     return {**_DEFAULTS, "retry": kinds.retry(EqualJitterBackoff(**_BACKOFF), RETRIES)}
 
 
+def _repeating(kinds: Kinds) -> dict[str, Any]:
+    """The same for clients with a pool: those of redis-py 5 repeat a call only after the errors that they are told of."""
+    return {**_defaults(kinds), "retry_on_error": [RedisConnectionError, RedisTimeoutError]}
+
+
 def _simple(url: str, kinds: Kinds, options: dict[str, Any], _read_only: bool) -> Way:  # noqa: FBT001 as the others
     scheme, _, rest = url.partition("://")
     asked = options | dict(parse_qsl(urlsplit(url).query))
@@ -128,7 +135,7 @@ def _simple(url: str, kinds: Kinds, options: dict[str, Any], _read_only: bool) -
 
     def make() -> Any:
         try:
-            known = _defaults(kinds) | ({} if scheme == "unix" else _TCP) | tls | options
+            known = _repeating(kinds) | ({} if scheme == "unix" else _TCP) | tls | options
             # Waits for a free connection instead of failing when all are in use, as redis-py's default pool does.
             pool = kinds.pool.from_url(f"{_SIMPLE[scheme]}://{rest}", **known)
         except (ValueError, TypeError) as error:
@@ -211,7 +218,7 @@ def _sentinel(url: str, kinds: Kinds, options: dict[str, Any], read_only: bool) 
     def make() -> Any:
         sentinel = kinds.sentinel(hosts, sentinel_kwargs=theirs)
         find = sentinel.slave_for if read_only else sentinel.master_for
-        return find(service, connection_pool_class=kinds.sentinel_pool, **_defaults(kinds) | known)
+        return find(service, connection_pool_class=kinds.sentinel_pool, **_repeating(kinds) | known)
 
     return Way(make)
 

@@ -8,14 +8,17 @@ redis-py does not know: calls would fail there for ever.
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
+import redis
 import redis.asyncio
 import redis.asyncio.sentinel
 import redis.sentinel
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import ResponseError
 
+_CLOSES_IDLE_ONES = "inuse_connections" in signature(redis.BlockingConnectionPool.disconnect).parameters
 _DEMOTED = "-READONLY You can't write against a read only replica"
 
 
@@ -88,6 +91,14 @@ class SentinelPool(redis.sentinel.SentinelConnectionPool, redis.BlockingConnecti
     def __init__(self, service_name: str, sentinel_manager: Any, **options: Any) -> None:
         options.setdefault("connection_class", _TLSConnection if options.get("ssl") else _Connection)
         super().__init__(service_name, sentinel_manager, **options)  # type: ignore[no-untyped-call]
+
+    def disconnect(self, inuse_connections: bool = True) -> None:  # noqa: FBT001, FBT002 as redis-py's
+        """As redis-py's. That of redis-py 5 closes all or none: idle connections to an old primary are then left when used."""
+        redis_py: Any = super()
+        if _CLOSES_IDLE_ONES:
+            redis_py.disconnect(inuse_connections)
+        elif inuse_connections:
+            redis_py.disconnect()
 
 
 class AsyncSentinelPool(redis.asyncio.sentinel.SentinelConnectionPool, PassingOnPool):
