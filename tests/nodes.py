@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from langgraph.checkpoint.fastredis.embedded import EmbeddedServer
 
@@ -25,8 +27,8 @@ class Node:
     def start(self) -> None:
         """Start the server, with nothing in it."""
         self.server = EmbeddedServer(binary=self.binary, options=self.settings)
-        self.client = redis.Redis.from_url(self.server.url)
-        self._asking = redis.Redis.from_url(self.server.url, decode_responses=True)
+        self.client = _client(self.server.url)
+        self._asking = _client(self.server.url, decode_responses=True)
         self._asking.response_callbacks.clear()  # which make of some replies what fits redis-py's own methods
 
     def stop(self) -> None:
@@ -49,3 +51,11 @@ class Node:
     def info(self, command: str) -> dict[str, str]:
         """What `INFO …` or `CLUSTER INFO` lists."""
         return dict(line.split(":", 1) for line in self.ask(command).splitlines() if ":" in line)
+
+
+def _client(url: str, **options: Any) -> redis.Redis:
+    """One that comes back when sentinels have cut it off, as they do to all clients of a server that they demote."""
+    client: redis.Redis = redis.Redis.from_url(
+        url, retry=Retry(NoBackoff(), 3), retry_on_error=[redis.exceptions.ConnectionError], **options
+    )
+    return client
