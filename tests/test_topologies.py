@@ -260,7 +260,6 @@ async def test_agents_run_on_while_their_slot_moves_back_and_forth(
 
 
 @pytest.mark.newest  # redis-py 5 forgets nodes with open connections, each time, and warnings are errors here
-@pytest.mark.newest
 async def test_tasks_whose_connections_are_closed_by_the_client_hear_it_from_redis(
     make_saver: ClusterSavers, cluster: Cluster
 ) -> None:
