@@ -1,7 +1,7 @@
 --!df flags=allow-undeclared-keys
 --[[
 Takes checkpoints out of a thread: some go, some stay for those who lean on them but are no longer listed. With them go the
-channel values that nothing names any more. Does nothing where the thread is not as the caller knows it: what was saved since
+channel values that nothing names any more, and with the last of them all that is left. Does nothing where the thread is not as the caller knows it: what was saved since
 may rely on them.
 
 KEYS[1]  index     sorted set of the thread's checkpoints
@@ -53,4 +53,7 @@ for at = deleted_at, freed_at - 1 do
   redis.call('ZREM', retained, ARGV[at])
 end
 in_chunks(function(...) redis.call('HDEL', channels, ...) end, ARGV, freed_at, #ARGV)
+if redis.call('EXISTS', index) == 0 then
+  redis.call('UNLINK', channels, retained)
+end
 return { 'pruned' }

@@ -121,10 +121,11 @@ def _plan(survey: Survey, survivors: set[bytes]) -> Iterator[_Step]:
     kept = [member for member in survey.listed if member in leaned_on and member not in survivors]
     deleted = [member for member in {**survey.retained, **survey.listed} if member not in staying]
     gone = {member for member in deleted if survey.get(member)}
-    # With the last of its checkpoints the index of a thread goes, and with that the way to find what is left.
+    # With the last of its checkpoints the index of a thread goes, and with that the way to find what is left. The script
+    # deletes with it the values that it has until then.
     last = [] if survivors else [deleted.pop() for _ in deleted[-1:]]
     remaining = [at for at in map(survey.get, staying) if at]
-    named = {field for at in remaining for field in at.stored_fields()}
+    named = {field for at in (*remaining, *filter(None, map(survey.get, last))) for field in at.stored_fields()}
     yield from (_Step(_KEPT, member, -1, int(member not in survey.retained)) for member in kept)
     # Only of a survivor all that its channels need is here: a new branch of another may need more, and must not end quietly.
     yield from (_Step(_ORPHANED, at.member) for at in remaining if at.member in survivors and at.parent in gone)
