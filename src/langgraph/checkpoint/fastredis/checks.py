@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -11,6 +12,7 @@ from langgraph.checkpoint.base import empty_checkpoint
 
 from langgraph.checkpoint.fastredis.call import Info
 from langgraph.checkpoint.fastredis.errors import ServerWarning
+from langgraph.checkpoint.fastredis.expiry import Expiry
 from langgraph.checkpoint.fastredis.lifetime import expire_thread
 from langgraph.checkpoint.fastredis.reading import get_tuple
 from langgraph.checkpoint.fastredis.retention import delete_thread
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.fastredis.context import Context
 
 
+_LIFETIME = 60_000  # milliseconds that the thread lives of which all this is tried
 _OLDEST = (6, 2)
 # The first release of each line in which the Lua interpreter's holes of October 2025 (CVE-2025-49844 and its kin) are closed.
 _REDIS_FIXED = {(6, 2): 20, (7, 2): 11, (7, 4): 6, (8, 0): 4, (8, 2): 2}
@@ -40,7 +43,8 @@ def setup(context: Context, *, read_only: bool) -> Operation[None]:
     config: RunnableConfig = {"configurable": {"thread_id": thread_id, "checkpoint_ns": ""}}
     yield from get_tuple(context, config)
     if not read_only:
-        yield from _use(context, config, thread_id)
+        # Cut short, it must not stay for ever, whatever the saver's own threads do.
+        yield from _use(replace(context, expiry=Expiry(_LIFETIME)), config, thread_id)
     said: Mapping[str, Any] = yield Info()
     # A cluster's client answers for each node.
     nodes: list[Mapping[str, Any]] = [*said.values()] if all(isinstance(one, dict) for one in said.values()) else [said]
