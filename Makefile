@@ -6,13 +6,17 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test crash soak lint format bench clean
+.PHONY: demo test faults crash soak lint format bench clean
 
 demo: $(VENV)/demo
 	$(BIN)/python -m demo
 
 test: $(VENV)/dev
 	$(BIN)/python -m pytest -n 2 $(ARGS)
+
+# All faults on all servers; `make test` has most of them on one.
+faults: $(VENV)/dev
+	FAULTS=all $(BIN)/python -m pytest -n 2 tests/test_faults.py $(ARGS)
 
 # Ten minutes: processes that run agents are killed, a hundred times for each saver and durability.
 crash: $(VENV)/dev

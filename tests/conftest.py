@@ -114,7 +114,7 @@ def keys_under(client: redis.Redis, prefix: str) -> list[bytes]:
 def lifetimes(client: redis.Redis, prefix: str) -> Iterable[tuple[bytes, int]]:
     """How many ms each key has left, all at one moment: a stall between two readings would look like a difference."""
     keys = keys_under(client, prefix)
-    with client.pipeline() as pipeline:
+    with client.pipeline(transaction=False) as pipeline:
         for key in keys:
             pipeline.pttl(key)
         return zip(keys, pipeline.execute(), strict=True)
@@ -122,8 +122,13 @@ def lifetimes(client: redis.Redis, prefix: str) -> Iterable[tuple[bytes, int]]:
 
 def assert_deadlines_agree(client: redis.Redis, prefix: str) -> None:
     """All keys of a thread expire together, the data a second after the index; or none does."""
+    assert_agree(dict(lifetimes(client, prefix)))
+
+
+def assert_agree(left_by_key: dict[bytes, int]) -> None:
+    """The same of keys with so many milliseconds left."""
     by_thread: defaultdict[bytes, dict[bytes, int]] = defaultdict(dict)
-    for key, left in lifetimes(client, prefix):
+    for key, left in left_by_key.items():
         by_thread[key[: key.index(b"}") + 1]][key] = left
     for of_thread in by_thread.values():
         indexes = [left for key, left in of_thread.items() if key.endswith(b"}:index")]

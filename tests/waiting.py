@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 PAUSE = 0.01  # seconds between two looks
 
 
-async def eventually(condition: Callable[[], bool], *, seconds: float = 5) -> None:
+async def eventually(condition: Callable[[], bool], *, seconds: float = 5, pause: float = PAUSE) -> None:
     """Return once the condition holds, or fail when the time is up."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not come to pass in time"
-        await asyncio.sleep(PAUSE)
+        await asyncio.sleep(pause)
 
 
 def wait_until(condition: Callable[[], bool], *, seconds: float = 5) -> None:
