@@ -9,14 +9,13 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
-from langgraph.checkpoint.fastredis import reading
+from langgraph.checkpoint.fastredis import RedisSaver, reading
 from tests.build import Chain, config_of, id_of, listed
 from tests.recording import MeasuringSaver
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
 
-    from langgraph.checkpoint.fastredis import RedisSaver
     from tests.conftest import Savers
     from tests.servers import Backend
 
@@ -112,9 +111,9 @@ async def test_messages_come_back_as_messages_everywhere(make_saver: Savers) -> 
 async def test_history_has_no_cap_and_comes_in_pages(real_backend: Backend, prefix: str) -> None:
     """L6: 12,000 checkpoints; `limit=1` is one round trip, however long the thread."""
     with real_backend.client() as client:
-        saver = MeasuringSaver(client, prefix=prefix)
+        plain, saver = RedisSaver(client, prefix=prefix), MeasuringSaver(client, prefix=prefix)
         for at in range(12_000):
-            saver.put(config_of("t"), Chain(saver).checkpoint(f"{at:05}"), {"step": at}, {})
+            plain.put(config_of("t"), Chain(plain).checkpoint(f"{at:05}"), {"step": at}, {})
         saver.trips = 0
         assert steps(list(saver.list(config_of("t"), limit=1))) == [11_999]
         assert saver.trips == 1
@@ -155,11 +154,11 @@ async def test_a_page_ends_where_it_grows_too_large(real_backend: Backend, prefi
 async def test_a_thread_of_many_namespaces_is_listed_in_short_pages(real_backend: Backend, prefix: str) -> None:
     """As a subgraph run by `Send` makes them: a page does not look into each of them; a few are listed as one is."""
     with real_backend.client() as client:
-        saver = MeasuringSaver(client, prefix=prefix)
+        plain, saver = RedisSaver(client, prefix=prefix), MeasuringSaver(client, prefix=prefix)
         for task, step in itertools.product(range(400), range(2)):
             config = config_of("many" if task >= 50 else "few", f"sub:{task}")
             metadata: Any = {"step": step, "even": task % 2 == 0}
-            saver.put(config, Chain(saver).checkpoint(f"{step}-{task:03}"), metadata, {})
+            plain.put(config, Chain(plain).checkpoint(f"{step}-{task:03}"), metadata, {})
         whole: RunnableConfig = {"configurable": {"thread_id": "many"}}
         few: RunnableConfig = {"configurable": {"thread_id": "few"}}
         one_id: RunnableConfig = {"configurable": {"thread_id": "many", "checkpoint_id": "1-200"}}

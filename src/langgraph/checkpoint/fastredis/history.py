@@ -47,7 +47,7 @@ def get_delta_channel_history(
         left, status, *found = yield Call(
             scripts.HISTORY,
             (thread.index, thread.channels, thread.absent),
-            (thread.base, *walk.state(), PAGE, PAGE_BYTES, *walk.open),
+            (thread.base, *walk.state(), walk.page(), PAGE_BYTES, *walk.open),
         )
         more = walk.take(status, found)
         if not more:
@@ -70,6 +70,10 @@ class _Walk:
         self._steps: list[Any] = []
         self._seeds: dict[str, tuple[bytes, bytes | None]] = {}
         self.open = {keys.to_part(channel): channel for channel in channels}
+
+    def page(self) -> int:
+        """How many ancestors to look at in one call: for each open channel a value is looked for at each of them."""
+        return max(4 * PAGE // (3 + len(self.open)), 1)
 
     def state(self) -> tuple[bytes, bytes, bytes, bytes, bytes]:
         """The arguments of the script that change from page to page."""
