@@ -20,10 +20,13 @@ from redis.exceptions import ResponseError
 
 _CLOSES_IDLE_ONES = "inuse_connections" in signature(redis.BlockingConnectionPool.disconnect).parameters
 _DEMOTED = "-READONLY You can't write against a read only replica"
+# So says a server with min-replicas-to-write whose replicas follow another one by now.
+_DESERTED = "NOREPLICAS Not enough good replicas to write"
 
 
-def _is_demoted(connection: Any, error: ResponseError) -> bool:
-    return bool(connection.connection_pool.is_master) and _DEMOTED in str(error)
+def _leaves(connection: Any, error: ResponseError) -> bool:
+    """Whether a connection is to be closed, so that the sentinels are asked where to go next."""
+    return bool(connection.connection_pool.is_master) and (_DEMOTED in str(error) or _DESERTED in str(error))
 
 
 class _Connection(redis.sentinel.SentinelManagedConnection):
@@ -37,10 +40,12 @@ class _Connection(redis.sentinel.SentinelManagedConnection):
         try:
             return redis_py.read_response(*args, **options)
         except ResponseError as error:
-            if not _is_demoted(self, error):
+            if not _leaves(self, error):
                 raise
             redis_py.disconnect()
-            raise RedisConnectionError(str(error)) from error
+            if _DEMOTED in str(error):  # the call is repeated
+                raise RedisConnectionError(str(error)) from error
+            raise
 
 
 class _TLSConnection(_Connection, redis.sentinel.SentinelManagedSSLConnection):
@@ -58,10 +63,12 @@ class _AsyncConnection(redis.asyncio.sentinel.SentinelManagedConnection):
         try:
             return await redis_py.read_response(*args, **options)
         except ResponseError as error:
-            if not _is_demoted(self, error):
+            if not _leaves(self, error):
                 raise
             await redis_py.disconnect()
-            raise RedisConnectionError(str(error)) from error
+            if _DEMOTED in str(error):  # the call is repeated
+                raise RedisConnectionError(str(error)) from error
+            raise
 
 
 class _AsyncTLSConnection(_AsyncConnection, redis.asyncio.sentinel.SentinelManagedSSLConnection):
