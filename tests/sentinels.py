@@ -91,27 +91,46 @@ class Sentinels:
         node.ask("REPLICAOF 127.0.0.1", self.primary().port)
         self.wait_until_ok()
 
+    def follow(self, node: Node) -> None:
+        """Have a server that is on its own follow the primary."""
+        primary = self.primary()
+        node.ask("CONFIG SET min-replicas-to-write", 0)
+        node.ask("REPLICAOF 127.0.0.1", primary.port)
+        wait_until(lambda: _follows(node, primary))
+        for one in self.sentinels:
+            one.ask("SENTINEL REMOVE", SERVICE)
+        self._watch(primary)  # anew, or they would learn of the replica in ten seconds' time
+        self.wait_until_ok()
+
     def demote_primary(self) -> Node:
         """Tell the sentinels to make another one the primary; this one lives on, in the end as its replica."""
         primary = self.primary()
         wait_until(lambda: self._is_replaced(primary), seconds=20)
         return primary
 
-    def replace_primary(self) -> Node:
-        """Have another one the primary behind the back of all clients: their connections to this one, now a replica, stay."""
-        primary, heir, *_ = sorted(self.live(), key=lambda node: node != self.primary())
+    def replace_primary(self, *, knows: bool = True) -> Node:
+        """Have another one the primary behind the back of all clients: their connections to this one stay.
+
+        Where it `knows`, it is a replica now; otherwise it has lost its replicas, and takes no more writes without one.
+        """
+        primary, heir, *others = sorted(self.live(), key=lambda node: node != self.primary())
+        if not knows:
+            primary.ask("CONFIG SET min-replicas-to-write", 1)
         for one in self.sentinels:
             one.ask("SENTINEL REMOVE", SERVICE)
         heir.ask("REPLICAOF NO ONE")
-        followers = [node for node in self.live() if node != heir]
+        followers = [*others, primary] if knows else others
         for node in followers:
             node.ask("REPLICAOF 127.0.0.1", heir.port)
         wait_until(lambda: all(_follows(node, heir) for node in followers))
-        for one in self.sentinels:
-            one.ask("SENTINEL MONITOR", SERVICE, "127.0.0.1", heir.port, 2)
-            one.ask("SENTINEL SET", SERVICE, *itertools.chain(*_SETTINGS.items()))
-        self.wait_until_ok()
+        wait_until(lambda: primary.info("INFO replication")["connected_slaves"] == "0")
+        self._watch(heir)
         return primary
+
+    def _watch(self, primary: Node) -> None:
+        for one in self.sentinels:
+            one.ask("SENTINEL MONITOR", SERVICE, "127.0.0.1", primary.port, 2)
+            one.ask("SENTINEL SET", SERVICE, *itertools.chain(*_SETTINGS.items()))
 
     def wait_until_replicated(self) -> None:
         """Return once the replicas have what the primary has now."""

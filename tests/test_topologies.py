@@ -299,7 +299,6 @@ async def test_a_replica_takes_over_when_its_primary_dies(make_saver: ClusterSav
             await attempt(chain.latest(), errors)
         await asyncio.sleep(0)
     await recovering
-    assert errors
     for chain in chains:
         await chain.put({"b": ["after"] * 20})
         after = await listed(chain.saver, config_of(chain.thread_id))
@@ -326,5 +325,5 @@ async def test_a_plain_client_of_one_node_is_told_where_a_thread_is(cluster: Clu
                 await saver.adelete_thread("t")
                 continue
             for call in (saver.aget_tuple(config_of("t")), Chain(saver, "t").put({"a": 1}), saver.adelete_thread("t")):
-                with pytest.raises(redis.exceptions.ResponseError, match=cluster.owner(slot).address):
+                with pytest.raises(redis.exceptions.ResponseError, match=f"{slot} {cluster.owner(slot).address}"):
                     await call
