@@ -171,7 +171,7 @@ class _Soaking:
         while self.clock.is_open and (time.monotonic() < begins_at or not self.threads.begun):
             time.sleep(PAUSE)
         self.figures.is_in_trouble = True
-        Trouble(self.cluster, self.clock, self.figures, self.plan.rng("trouble"), self.threads.begun).make()
+        Trouble(self.cluster, self.clock, self.figures, self.plan.rng("trouble"), self.threads).make()
 
     def _judge(self) -> int:
         """Compare all threads, look at all keys, delete all; how many supersteps there were."""

@@ -29,6 +29,11 @@ class Threads:
     pruned: set[str] = field(default_factory=set[str])
     """Those that have but their latest checkpoints, or are about to."""
 
+    def open(self) -> list[Thread]:
+        """Those that are being worked on."""
+        finished = {thread.thread_id for thread in self.finished}
+        return [thread for thread in self.begun if thread.thread_id not in finished]
+
 
 def tend(driver: Driver, threads: Threads, name: str) -> Acts:
     """Rounds of such calls, as long as threads are begun."""

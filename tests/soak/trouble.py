@@ -16,14 +16,18 @@ from tests.waiting import wait_until
 if TYPE_CHECKING:
     from random import Random
 
-    from tests.clusters import Cluster, ClusterNode
-    from tests.soak.driving import Clock, Thread
+    from tests.clusters import Cluster
+    from tests.soak.driving import Clock
     from tests.soak.figures import Figures
+    from tests.soak.tending import Threads
 
 PATIENCE = 60.0
 """Seconds within which a cluster must be whole again, on a machine with more to do."""
 BETWEEN = (0.1, 0.5)
 """Seconds between two kinds of trouble, at least and at most."""
+
+STEP = 0.01
+"""Seconds between two batches of keys that move."""
 
 
 class Trouble:
@@ -34,10 +38,10 @@ class Trouble:
         clock: Until when.
         figures: Where it is counted.
         rng: What decides.
-        threads: Those that have been begun: the slot of one of them is moved.
+        threads: The slots of which are moved.
     """
 
-    def __init__(self, cluster: Cluster, clock: Clock, figures: Figures, rng: Random, threads: list[Thread]) -> None:
+    def __init__(self, cluster: Cluster, clock: Clock, figures: Figures, rng: Random, threads: Threads) -> None:
         self._cluster = cluster
         self._clock = clock
         self._figures = figures
@@ -101,12 +105,12 @@ class Trouble:
             node.ask("SCRIPT FLUSH")
 
     def move_slot(self) -> None:
-        """A slot with a thread in it goes to another primary, key by key."""
-        slot = slot_of(f"{{{self._rng.choice(self._threads).thread_id}}}")
+        """The slot of a thread that is being worked on goes to another primary, slowly."""
+        slot = slot_of(f"{{{self._rng.choice(self._threads.open() or self._threads.begun).thread_id}}}")
         owner = self._cluster.owner(slot)
         to = self._rng.choice([node for node in self._cluster.primaries() if node is not owner])
-        self._cluster.move_slot(slot, to, batch=3, between=lambda: time.sleep(0.002))
-        catch_up(self._cluster, to)
+        self._cluster.move_slot(slot, to, batch=2, between=lambda: time.sleep(STEP))
+        self._cluster.wait_until_replicated(to, seconds=PATIENCE)
         self._wait()
 
     def _wait(self, *, meddling: bool = False) -> None:
@@ -118,14 +122,3 @@ class Trouble:
                 return
             self._rng.choice([self.kill_connections, self.flush_scripts])()
         self._cluster.wait_until_ok(seconds=PATIENCE)
-
-
-def catch_up(cluster: Cluster, node: ClusterNode) -> None:
-    """Return once the replicas of a node have all that it has now."""
-    written = int(node.info("INFO replication")["master_repl_offset"])
-    for replica in cluster.replicas(node):
-
-        def has_it(replica: ClusterNode = replica) -> bool:
-            return int(replica.info("INFO replication")["slave_repl_offset"]) >= written
-
-        wait_until(has_it, seconds=PATIENCE)
