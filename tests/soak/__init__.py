@@ -14,6 +14,9 @@ Why that can be asked for at all
     milliseconds takes confirmed saves along, and no client can know. So the trouble lets replicas catch up after a move, as
     somebody who reshards has to who cannot lose anything.
 
+    Savers without `wait` did lose acknowledged saves, within 40 seconds of kills and freezes: an ancestor of a delta channel
+    had gone with its primary, and the next read said so (`BrokenHistoryError`).
+
     Primaries are killed (SIGKILL) or frozen for longer than the cluster waits for them (SIGSTOP, SIGCONT). One that wakes up
     may take writes until it hears that it is none any more, but its only replica is gone, so it confirms none of them; and what
     it answers to a read is not stale for the one who waited for it meanwhile, the only one who writes to that thread.

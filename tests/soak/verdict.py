@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from langgraph.types import StateSnapshot
 
     from langgraph.checkpoint.fastredis import RedisSaver
-    from tests.clusters import Cluster, Node
+    from tests.clusters import Cluster, ClusterNode
     from tests.soak.driving import Thread
 
 
@@ -91,7 +91,7 @@ def check_servers(cluster: Cluster, saver: RedisSaver, threads: list[Thread]) ->
     wait_until(lambda: cluster.keys(prefix) == [], seconds=PATIENCE)
 
 
-def contents_of(node: Node, prefix: str) -> dict[bytes, Any]:
+def contents_of(node: ClusterNode, prefix: str) -> dict[bytes, Any]:
     """What a node stores, be it a primary or a replica."""
     assert node.server
     with redis.Redis.from_url(node.server.url, single_connection_client=True) as client:
