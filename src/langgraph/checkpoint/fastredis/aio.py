@@ -125,16 +125,13 @@ class AsyncRedisSaver(SaverMethods):
         except RedisConnectionError as error:
             advise(error)
             raise
-        except AttributeError as error:
-            # redis-py's cluster client closes all its connections when the cluster is down for a moment, also those that
-            # other tasks are about to write to: they find no writer.
-            message = "the client closed the connection that the call was to use"
-            raise RedisConnectionError(message) from error
 
     async def _aperform(self, request: Request) -> Any:
-        if isinstance(request, Call):
-            return await self._link.send(_read if self._terms.read_only else _evaluate, request)
-        return await self._link.send(_OTHERS[type(request)], request)
+        make = (_read if self._terms.read_only else _evaluate) if isinstance(request, Call) else _OTHERS[type(request)]
+        try:
+            return await self._link.send(make, request)
+        except AttributeError as error:
+            raise _closed_by_the_client() from error
 
 
 def _wait(future: concurrent.futures.Future[Any], loop: asyncio.AbstractEventLoop) -> Any:
@@ -183,7 +180,18 @@ async def _together_in_cluster(request: Together, client: Any) -> list[Any]:
         await node.execute_pipeline(commands)
     except (RedisConnectionError, RedisTimeoutError) as error:
         return [error]
+    except AttributeError:
+        return [_closed_by_the_client()]
     return [command.result for command in commands]
+
+
+def _closed_by_the_client() -> RedisConnectionError:
+    """The error for a connection without a writer.
+
+    redis-py's cluster client closes all its connections when the cluster is down for a moment, also those that other tasks are
+    about to write to.
+    """
+    return RedisConnectionError("the client closed the connection that the call was to use")
 
 
 async def _scan(scan: Scan, client: Any) -> list[bytes] | None:
