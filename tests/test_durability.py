@@ -28,6 +28,8 @@ from tests.waiting import eventually
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
+# Redis 6.2 has no WAITAOF, and says READONLY inside an error of the script only.
+KNOWING_THEIR_ROLE = [name for name in REAL if name != "redis-6.2"]
 SHORT = timedelta(milliseconds=100)
 LONG = timedelta(seconds=5)
 
@@ -198,7 +200,24 @@ def test_a_script_and_its_wait_travel_together(pair: Pair, prefix: str) -> None:
         saver.delete_thread("t")
 
 
-@pytest.mark.parametrize("name", [name for name in REAL if name != "redis-6.2"])
+@pytest.mark.parametrize("name", KNOWING_THEIR_ROLE)
+async def test_a_server_that_became_a_replica_is_connected_to_anew(name: str, kind: str) -> None:
+    """Its name may lead to the new primary by then, as the endpoint of a managed service does."""
+    with EmbeddedServer(binary=binary(name)) as server, redis.Redis.from_url(server.url) as admin:
+        async with _saver(kind, server.url, None) as saver:
+            chain = Chain(saver, "t")
+            await chain.put({"a": 1})
+            connected = admin.info("stats")["total_connections_received"]
+            admin.execute_command("REPLICAOF", "127.0.0.1", str(free_port()))
+            with pytest.raises(redis.exceptions.ReadOnlyError):
+                await chain.write(("a", 1))
+            assert admin.info("stats")["total_connections_received"] > connected + 1
+            admin.execute_command("REPLICAOF", "NO", "ONE")
+            await chain.write(("a", 1))
+            assert (await chain.latest()).pending_writes == [("task", "a", 1)]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("name", KNOWING_THEIR_ROLE)
 async def test_a_save_waits_for_the_disk(name: str, kind: str) -> None:
     """By WAITAOF; a server that keeps no append-only file cannot promise it, and says so."""
     wait = Wait(on_disk=True, timeout=LONG)
@@ -216,7 +235,7 @@ async def test_a_save_waits_for_the_disk(name: str, kind: str) -> None:
 
 
 @asynccontextmanager
-async def _saver(kind: str, url: str, wait: Wait) -> AsyncIterator[Any]:
+async def _saver(kind: str, url: str, wait: Wait | None) -> AsyncIterator[Any]:
     if kind == "async":
         async with AsyncRedisSaver.from_conn_string(url, wait=wait) as saver:
             yield saver

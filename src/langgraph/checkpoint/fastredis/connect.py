@@ -17,6 +17,7 @@ import redis.retry
 import redis.sentinel
 from redis.backoff import EqualJitterBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import ReadOnlyError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from langgraph.checkpoint.fastredis.pools import AsyncSentinelPool, PassingOnPool, SentinelPool
@@ -124,8 +125,12 @@ def _defaults(kinds: Kinds) -> dict[str, Any]:
 
 
 def _repeating(kinds: Kinds) -> dict[str, Any]:
-    """The same for clients with a pool: those of redis-py 5 repeat a call only after the errors that they are told of."""
-    return {**_defaults(kinds), "retry_on_error": [RedisConnectionError, RedisTimeoutError]}
+    """The same for clients with a pool: those of redis-py 5 repeat a call only after the errors that they are told of.
+
+    One of these is of a server that has become a replica: its name may lead to the new primary by now, as those of managed
+    services do, and who repeats a call connects anew.
+    """
+    return {**_defaults(kinds), "retry_on_error": [RedisConnectionError, RedisTimeoutError, ReadOnlyError]}
 
 
 def _simple(url: str, kinds: Kinds, options: dict[str, Any], _read_only: bool) -> Way:  # noqa: FBT001 as the others
