@@ -17,6 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from redis.connection import AbstractConnection
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from langgraph.checkpoint.fastredis import RedisSaver
@@ -40,6 +41,8 @@ EVERYTHING = os.environ.get("FAULTS") == "all"
 SERVERS = servers.REAL if EVERYTHING else servers.REAL[:1]
 # Before 3.12 asyncio.wait_for, in which redis-py sends, forgets a cancellation that comes when what it waits for is done.
 SWALLOWS = sys.version_info < (3, 12)
+# Older releases of redis-py repeat no more of this than the first step.
+REPEATS_OPENING = hasattr(AbstractConnection, "connect_check_health")
 BY_NAME = {one.name: one for one in OPERATIONS}
 BY_METHOD = {one.method: one for one in reversed(OPERATIONS)}
 
@@ -253,7 +256,7 @@ async def test_a_connection_may_end_while_it_is_opened(
                 try:
                     await one.assert_done(await one.call())
                 except REDIS_ERRORS:
-                    assert not times
+                    assert not (times and REPEATS_OPENING)
                     await one.assert_can_be_repeated()
             if not proxy.fired:
                 return

@@ -173,7 +173,8 @@ async def trial(
     expected = await outcome(world, operation)
     options = {"prefix": world.prefix, **operation.options, **client_options}
     if times is not None:
-        options["retry"] = retries(kind, times)
+        # Before redis-py 6 commands are repeated only after errors that are named.
+        options |= {"retry": retries(kind, times), "retry_on_error": [*REDIS_ERRORS] if times else []}
     if kind == "sync":
         with RedisSaver.from_url(f"unix://{proxy.path}", **options) as saver:
             yield Trial(world, proxy, operation, AsyncShape(saver), expected)
