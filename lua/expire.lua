@@ -10,9 +10,9 @@ ARGV[1]  base      what the key of each checkpoint hash begins with
 ARGV[2]  lifetime  ms from now, 0 for no deadline
 ARGV[3]  count     checkpoints in the page at most
 ARGV[4]  due       only where the thread has less than so many ms left; 0 for whatever it has
-Replies: {'absent'} where there is no such thread; {'moved'}, also where it was not due; {'long', deadline, first}: the thread has more checkpoints
-         than that; page by page its data is to be given `first` (nothing to do where that is empty), then its index
-         `deadline` (empty for none), then the data what the index has.
+Replies: {'absent'} where there is no such thread; {'moved'}, also where it was not due; {'long', deadline, first}: the thread
+         has more checkpoints than that; page by page its data is to be given `first` (nothing to do where that is empty),
+         then its index `deadline` (empty for none), then the data what the index has.
 ]]
 --@include checkpoint_key
 --@include deadline

@@ -11,7 +11,7 @@ ARGV[2]  ns        namespace
 ARGV[3]  member    the checkpoint to start from, empty for the latest
 ARGV[4]  bound     the latest lies below this member
 ARGV[5]  parent    id of the ancestor to go on from, empty in the first call
-ARGV[6]  mark      id of an ancestor passed in an earlier call, empty for none: parents that lead back to it go round in a circle
+ARGV[6]  mark      id of an ancestor passed in an earlier call, or empty: parents that lead back to it go round in a circle
 ARGV[7]  count     ancestors in the page at most
 ARGV[8]  bytes     the page is full with the ancestor that takes it past this size
 ARGV[9..]          wanted channels

@@ -1,8 +1,8 @@
 --!df flags=allow-undeclared-keys
 --[[
 Takes checkpoints out of a thread: some go, some stay for those who lean on them but are no longer listed. With them go the
-channel values that nothing names any more, and with the last of them all that is left. Does nothing where the thread is not as the caller knows it: what was saved since
-may rely on them.
+channel values that nothing names any more, and with the last of them all that is left. Does nothing where the thread is not
+as the caller knows it: what was saved since may rely on them.
 
 KEYS[1]  index     sorted set of the thread's checkpoints
 KEYS[2]  channels  hash of the thread's channel values

@@ -15,10 +15,10 @@ ARGV[5]  fields      number of arguments that are field, value of the checkpoint
 ARGV[6]  values      number of arguments that are field, value of the channels hash
 ARGV[7]  relied      number of arguments that are a field of the channels hash relied on
 ARGV[8]  cleared     number of arguments that are a field of the channels hash whose channel has no value
-ARGV[9]  guards      number of arguments that are a member that may be the latest of the namespace, or empty; 0: any may
+ARGV[9]  allowed     number of arguments that are a member that may be the latest of the namespace, or empty; 0: any may
 ARGV[10..]           those five, then channel, NUL, version of each carried channel: without a value, but not new
 Replies: {'stored'}; {'missing', position...} of the relied fields that are not there (none is, in a new thread), from 1;
-         {'expiring'} where less than `least` is left; {'overtaken', latest} where the latest is another than the guards allow.
+         {'expiring'} where less than `least` is left; {'overtaken', latest} where the latest is another than those.
          Nothing is stored but in the first case.
 ]]
 --@include checkpoint_key
@@ -29,12 +29,12 @@ Replies: {'stored'}; {'missing', position...} of the relied fields that are not 
 local index, checkpoint, parent, channels, retained = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local member, lifetime, least, listing = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
 local fields, values, relied, cleared = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
-local guards = tonumber(ARGV[9])
+local allowed = tonumber(ARGV[9])
 local values_at = 10 + fields
 local relied_at = values_at + values
 local cleared_at = relied_at + relied
-local guards_at = cleared_at + cleared
-local carried_at = guards_at + guards
+local allowed_at = cleared_at + cleared
+local carried_at = allowed_at + allowed
 
 local left = redis.call('PTTL', index)
 local is_new = left == -2
@@ -62,7 +62,7 @@ local function carry()
   return table.concat(entries)
 end
 
-local other = overtaken(index, checkpoint, member, guards_at, carried_at - 1)
+local other = overtaken(index, checkpoint, member, allowed_at, carried_at - 1)
 if other then
   return { 'overtaken', other }
 end
@@ -81,7 +81,7 @@ if is_new then
 end
 redis.call('HSET', checkpoint, 'channels', carry(), unpack(ARGV, 10, values_at - 1))
 in_chunks(function(...) redis.call('HSET', channels, ...) end, ARGV, values_at, relied_at - 1)
-in_chunks(function(...) redis.call('HDEL', channels, ...) end, ARGV, cleared_at, guards_at - 1)
+in_chunks(function(...) redis.call('HDEL', channels, ...) end, ARGV, cleared_at, allowed_at - 1)
 redis.call('ZREM', retained, member)
 local deadline = deadline_of(left, lifetime)
 hold_data(checkpoint, deadline)

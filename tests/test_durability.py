@@ -251,6 +251,8 @@ async def _saver(kind: str, url: str, wait: Wait | None) -> AsyncIterator[Any]:
         (lambda: Wait(replicas=-1), ValueError),
         (lambda: Wait(replicas=1, timeout=timedelta(0)), ValueError),
         (lambda: Wait(replicas=1, timeout=500), TypeError),  # type: ignore[arg-type]
+        (lambda: Wait(replicas=1.5), TypeError),  # type: ignore[arg-type]
+        (lambda: RedisSaver(redis.Redis(), wait=1), TypeError),  # type: ignore[arg-type]
     ],
 )
 def test_waiting_for_nothing_or_for_ever_is_refused(make_wait: Callable[[], Wait], error: type[Exception]) -> None:

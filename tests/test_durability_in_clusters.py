@@ -109,6 +109,14 @@ async def test_more_callers_than_connections_wait(cluster: Cluster, prefix: str)
         assert await listed(saver, None) == []
 
 
+def test_a_client_that_gives_up_before_its_wait_is_refused(cluster: Cluster, prefix: str) -> None:
+    """Sync cluster clients keep their options elsewhere than others."""
+    with pytest.raises(ValueError, match="socket_timeout"):
+        RedisSaver.from_url(cluster.url, prefix=prefix, wait=WAIT, socket_timeout=1)
+    with pytest.raises(ValueError, match="socket_timeout"):
+        AsyncRedisSaver.from_url(cluster.url, prefix=prefix, wait=WAIT, socket_timeout=1)
+
+
 async def test_a_dead_primary_is_replaced(kind: str, prefix: str) -> None:
     """What was confirmed is there when its replica has taken over; without a replica left nothing is confirmed any more."""
     with Cluster(binary("valkey-9"), primaries=3, replicas=3) as cluster:

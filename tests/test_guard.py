@@ -169,6 +169,22 @@ async def test_forks_and_time_travel_go_on(make_saver: Savers) -> None:
         assert len(await whole(saver)) == 7
 
 
+async def test_who_names_the_checkpoint_it_was_refused_at_may_fork_from_it(make_saver: Savers) -> None:
+    """As the error advises."""
+    saver = make_saver(guard=True)
+    async with workers(saver) as (first, second):
+        await first.read()
+        await first.put()
+        await second.read()
+        began_at = id_of(second.chain.config)
+        await first.put()
+        with pytest.raises(ConcurrentRunError):
+            await second.put()
+        await second.read(began_at)
+        await second.put()
+        assert len(await whole(saver)) == 3
+
+
 async def test_what_other_threads_and_namespaces_do_does_not_matter(make_saver: Savers) -> None:
     """Only a newer checkpoint of the same namespace is in the way; nor is one that has only writes, or one deleted since."""
     saver = make_saver(guard=True)

@@ -18,7 +18,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 
 from langgraph.checkpoint.fastredis import AsyncRedisSaver, RedisSaver, SaverClosedError
 from tests.build import Chain, config_of
-from tests.waiting import eventually
+from tests.waiting import eventually, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -150,10 +150,14 @@ async def test_calls_under_way_end_before_a_saver_is_closed(real_backend: Backen
         saver = AsyncRedisSaver.from_url(real_backend.url, prefix=prefix, client_name=prefix)
         chain = Chain(saver, "t")
         await chain.put({"a": 1})
-        admin.execute_command("CLIENT", "PAUSE", 300, "WRITE")
+        admin.execute_command("CLIENT", "PAUSE", 60_000, "WRITE")
         saves = [asyncio.create_task(saver.aput_writes(chain.config, [("a", at)], f"{at:02}")) for at in range(20)]
         await asyncio.sleep(0)
-        await saver.aclose()
+        closing = asyncio.create_task(saver.aclose())
+        await asyncio.sleep(0)
+        assert not any(save.done() for save in saves)
+        admin.execute_command("CLIENT", "UNPAUSE")
+        await closing
         assert all(save.done() for save in saves)
         await asyncio.gather(*saves)
         with pytest.raises(SaverClosedError):
@@ -161,11 +165,14 @@ async def test_calls_under_way_end_before_a_saver_is_closed(real_backend: Backen
         assert connections.count() == 0
         sync = RedisSaver.from_url(real_backend.url, prefix=prefix, client_name=prefix)
         assert len(sync.get_tuple(chain.config).pending_writes) == 20  # type: ignore[union-attr, arg-type]
-        admin.execute_command("CLIENT", "PAUSE", 300, "WRITE")
-        with ThreadPoolExecutor(8) as pool:
+        admin.execute_command("CLIENT", "PAUSE", 60_000, "WRITE")
+        with ThreadPoolExecutor(9) as pool:
             more = [pool.submit(sync.put_writes, chain.config, [("a", at)], f"more {at}") for at in range(8)]
             await eventually(lambda: len(sync._link._calling) == 8)  # noqa: SLF001
-            sync.close()
+            done = pool.submit(sync.close)
+            await eventually(lambda: sync._link.is_closed)  # noqa: SLF001
+            admin.execute_command("CLIENT", "UNPAUSE")
+            done.result()
             for save in more:
                 save.result(0)
         assert connections.count() == 0
@@ -176,14 +183,19 @@ async def test_calls_under_way_end_before_a_saver_is_closed(real_backend: Backen
 
 def test_a_signal_may_close_the_saver_in_the_middle_of_its_own_call(real_backend: Backend, prefix: str) -> None:
     """Where waiting for that call would wait for ever."""
-    with real_backend.client() as admin:
+    with real_backend.client() as admin, ThreadPoolExecutor(1) as pool:
         saver = RedisSaver.from_url(real_backend.url, prefix=prefix)
         saver.setup()
+
+        def close_in_the_middle() -> None:
+            wait_until(lambda: bool(saver._link._calling))  # noqa: SLF001
+            os.kill(os.getpid(), signal.SIGALRM)
+
         previous = signal.signal(signal.SIGALRM, lambda *_: saver.close())
         try:
-            admin.execute_command("CLIENT", "PAUSE", 300, "WRITE")
-            signal.setitimer(signal.ITIMER_REAL, 0.05)
+            admin.execute_command("CLIENT", "PAUSE", 500, "WRITE")
             began = time.monotonic()
+            pool.submit(close_in_the_middle)
             with contextlib.suppress(RedisConnectionError):  # whose connection was closed under it, or it was made again
                 saver.put(config_of("t"), Chain(saver).checkpoint("1"), {}, {})
         finally:
@@ -251,12 +263,39 @@ def test_a_fork_has_event_loops_of_its_own(real_backend: Backend, prefix: str) -
                 # In a thread: a running loop comes along into a fork, and its thread can run no other.
                 with ThreadPoolExecutor(1) as pool:
                     pool.submit(asyncio.run, use("child")).result()
+                    pool.submit(asyncio.run, saver.aclose()).result(20)
                 status = 0
             finally:
                 os._exit(status)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
     asyncio.run(around(fork))
+
+
+def test_sync_methods_are_refused_on_the_thread_of_any_loop(real_backend: Backend, prefix: str) -> None:
+    """Not only of the one that was used last: it would stand still meanwhile."""
+    saver = AsyncRedisSaver.from_url(real_backend.url, prefix=prefix)
+    used, over = threading.Event(), threading.Event()
+
+    async def elsewhere() -> None:
+        await saver.aget_tuple(config_of("t"))
+        used.set()
+        await asyncio.to_thread(over.wait, 10)
+
+    async def here() -> None:
+        with pytest.raises(RuntimeError, match="await"):
+            saver.get_tuple(config_of("t"))
+        over.set()
+        await saver.aclose()
+        with pytest.raises(SaverClosedError):
+            await asyncio.to_thread(saver.get_tuple, config_of("t"))
+
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(asyncio.run, elsewhere())
+        assert used.wait(10)
+        assert saver.get_tuple(config_of("t")) is None
+        asyncio.run(here())
+        running.result()
 
 
 async def test_a_caller_that_gives_up_passes_its_turn_on(real_backend: Backend, prefix: str) -> None:

@@ -78,6 +78,7 @@ async def test_who_may_not_ask_is_told_nothing(server: EmbeddedServer, kind: str
         ({"redis_version": "7.2.4", "valkey_version": "8.1.3"}, ["Valkey 8.1.3"]),
         ({"redis_version": "7.2.4", "valkey_version": "8.0.6"}, []),
         ({"redis_version": 7.2}, ["vulnerabilities"]),
+        ({"redis_version": "7.4.0", "dragonfly_version": "df-v1.30.0"}, []),
         ({"redis_version": "unstable"}, []),
         ({}, []),
         ({"redis_version": "8.2.2", "maxmemory_policy": "volatile-ttl", "maxmemory": 1}, ["volatile-ttl"]),

@@ -63,6 +63,46 @@ def test_tls_in_clusters_and_behind_sentinels_verifies_too() -> None:
         assert _options(trusting)["ssl_cert_reqs"] == "none"
 
 
+@pytest.mark.parametrize("flag", [True, "true", "yes", "1", False, "false", "0", ""])
+def test_tls_is_a_flag_in_a_url_too(flag: object) -> None:
+    """Where it is text; sentinels have one of their own, and are asked whose their certificate is."""
+    wanted = flag in (True, "true", "yes", "1")
+    for url in ("redis+sentinel://one/service", "redis+cluster://one"):
+        in_url = connect(f"{url}?ssl={flag}", ASYNC, {}).make()
+        assert ("ssl_check_hostname" in _options(in_url)) is wanted or not _options(in_url).get("ssl")
+    client = connect("redis+sentinel://one/service", SYNC, {"sentinel_kwargs": {"ssl": flag}}).make()
+    theirs = client.connection_pool.sentinel_manager.sentinels[0].connection_pool
+    assert ("SSL" in theirs.connection_class.__name__) is wanted
+    assert theirs.connection_kwargs.get("ssl_check_hostname", False) is wanted
+
+
+@pytest.mark.parametrize("scheme", ["redis", "rediss", "redis+cluster", "redis+sentinel"])
+@pytest.mark.parametrize("character", "/#?")
+def test_an_error_about_a_url_does_not_repeat_its_password(scheme: str, character: str) -> None:
+    """Nor a part of it, nor in what the error came from."""
+    with pytest.raises(ValueError, match="percent-encode") as error:
+        RedisSaver.from_url(f"{scheme}://user:s3cret{character}x@host:1/service")
+    assert "s3cret" not in str(error.value)
+    assert error.value.__suppress_context__
+
+
+@pytest.mark.parametrize("saver", [RedisSaver, AsyncRedisSaver])
+@pytest.mark.parametrize("url", ["redis://host", "redis+sentinel://host/service"])
+def test_a_misspelt_option_is_refused_at_once(saver: type[RedisSaver | AsyncRedisSaver], url: str) -> None:
+    """Not at the first call."""
+    with pytest.raises((TypeError, ValueError), match="gaurd"):
+        saver.from_url(url, gaurd=True)
+
+
+def test_a_sentinel_that_does_not_answer_is_not_waited_for_long() -> None:
+    """There are others to ask: no second attempt, and each lasts a second at most."""
+    client = connect("redis+sentinel://one,two/service", SYNC, {}).make()
+    for sentinel in client.connection_pool.sentinel_manager.sentinels:
+        options = sentinel.connection_pool.connection_kwargs
+        assert options["retry"].get_retries() == 0
+        assert options["socket_connect_timeout"] == options["socket_timeout"] == 1.0
+
+
 def _options(client: Any) -> dict[str, Any]:
     """What a client's connections are made with."""
     found: dict[str, Any] = getattr(client, "connection_kwargs", None) or client.connection_pool.connection_kwargs

@@ -1,4 +1,4 @@
--- The latest checkpoint of the namespace of `member`, if there is one and it is not among the members ARGV[first..last]; else nil.
+-- The latest checkpoint of the namespace of `member`, if there is one that is none of the members ARGV[first..last]; else nil.
 -- (It is not looked for behind a thousand newer ones that have only writes, nor behind one that was evicted.)
 local function overtaken(index, checkpoint, member, first, last)
   if last < first then

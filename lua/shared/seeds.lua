@@ -7,7 +7,7 @@ local function entries_of(listing)
   return found
 end
 
--- {channel, kind, value}: what a listing, or an entry of it, holds for a channel of a namespace; nil where its version has no value.
+-- {channel, kind, value}: what a listing, or an entry of it, holds for a channel; nil where its version has no value.
 local function seed_of(channels, ns, listing, channel)
   local _, ends = string.find(listing, '\2' .. channel .. '\0', 1, true)
   if not ends then

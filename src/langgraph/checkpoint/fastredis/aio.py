@@ -11,15 +11,13 @@ import redis.asyncio
 from redis.asyncio.cluster import PipelineCommand
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoScriptError, ResponseError
-from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from langgraph.checkpoint.fastredis.call import Call, Info, Operation, Request, Scan, Together, adrive, drive
+from langgraph.checkpoint.fastredis.call import SCAN_PAGE, Call, Info, Operation, Request, Scan, Together, adrive, drive
 from langgraph.checkpoint.fastredis.connect import ASYNC, connect
 from langgraph.checkpoint.fastredis.link import AsyncLink, advise, check_client, running_loop
 from langgraph.checkpoint.fastredis.methods import SaverMethods
 from langgraph.checkpoint.fastredis.options import split
-from langgraph.checkpoint.fastredis.saver import SCAN_PAGE
-from langgraph.checkpoint.fastredis.wait import confirm
+from langgraph.checkpoint.fastredis.wait import AT_NO_NODE, confirm
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -87,7 +85,8 @@ class AsyncRedisSaver(SaverMethods):
     async def aclose(self) -> None:
         """Close what the saver has opened: its clients, and an embedded server. A client handed in stays open.
 
-        Waits a few seconds for calls under way; new ones are refused.
+        Waits a few seconds for calls under way; new ones are refused. (Connections of an event loop that is neither closed nor
+        running cannot be closed here: they go with the loop.)
         """
         await self._link.aclose()
 
@@ -98,21 +97,25 @@ class AsyncRedisSaver(SaverMethods):
         loop = self._loop_elsewhere()
 
         def send(request: Request) -> Any:
-            return _wait(asyncio.run_coroutine_threadsafe(self._asend(request), loop), loop)
+            home = loop
+            if isinstance(request, Scan):
+                request.home = home = request.home or loop
+            return _wait(asyncio.run_coroutine_threadsafe(self._asend(request), home), home)
 
         return drive(operation, send)
 
     def _loop_elsewhere(self) -> asyncio.AbstractEventLoop:
         """The loop that the client lives on, if this thread may wait for it."""
+        self._link.check_open()
+        if running_loop():
+            message = (
+                "a sync method of AsyncRedisSaver was called on an event loop's own thread, which would wait for itself;"
+                " await the async method of the same name with an `a` in front (in a graph: `ainvoke`, `aget_state`, …)"
+            )
+            raise RuntimeError(message)
         loop = self._link.loop
         if loop is None or not loop.is_running():
             message = "the sync methods of AsyncRedisSaver need its event loop to run in another thread; use RedisSaver"
-            raise RuntimeError(message)
-        if loop is running_loop():
-            message = (
-                "a sync method of AsyncRedisSaver was called on the event loop's own thread, where it would wait for itself;"
-                " await the async method of the same name with an `a` in front (in a graph: `ainvoke`, `aget_state`, …)"
-            )
             raise RuntimeError(message)
         return loop
 
@@ -131,6 +134,8 @@ class AsyncRedisSaver(SaverMethods):
         try:
             return await self._link.send(make, request)
         except AttributeError as error:
+            if not isinstance(self._link.client_here(), redis.asyncio.RedisCluster):
+                raise
             raise _closed_by_the_client() from error
 
 
@@ -173,12 +178,11 @@ async def _together(request: Together, client: Any) -> list[Any]:
 
 
 async def _together_in_cluster(request: Together, client: Any) -> list[Any]:
-    await client.initialize()
-    node = client.get_node_from_key(request.key)
     commands = [PipelineCommand(at, *command) for at, command in enumerate(request.commands)]
     try:
-        await node.execute_pipeline(commands)
-    except (RedisConnectionError, RedisTimeoutError) as error:
+        await client.initialize()
+        await client.get_node_from_key(request.key).execute_pipeline(commands)
+    except AT_NO_NODE as error:
         return [error]
     except AttributeError:
         return [_closed_by_the_client()]

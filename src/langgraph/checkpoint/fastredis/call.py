@@ -26,6 +26,10 @@ class Call:
     arguments: Sequence[Argument]
 
 
+SCAN_PAGE = 1000
+"""Keys in a page of a `Scan`."""
+
+
 @dataclass(slots=True, eq=False)
 class Scan:
     """The keys that match a glob, on all nodes. Yielded again and again, it brings a page each time, and `None` at the end."""
@@ -33,6 +37,8 @@ class Scan:
     pattern: bytes
     keys: Any = None
     """The client's own iterator, once there is one."""
+    home: Any = None
+    """Where that iterator lives: an event loop."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,6 +74,8 @@ def findings(server: Mapping[str, Any]) -> Iterator[str]:
             f"the server evicts keys when its memory is full (maxmemory-policy {policy}): threads then lose single checkpoints,"
             " and reading them raises IncompleteCheckpointError; set maxmemory-policy noeviction"
         )
+    if "dragonfly_version" in server:  # whose redis_version is that of a Redis which it resembles
+        return
     name = "Valkey" if "valkey_version" in server else "Redis"
     text = str(server.get("valkey_version") or server.get("redis_version") or "")
     version = tuple(int(part) for part in text.split(".") if part.isdecimal())

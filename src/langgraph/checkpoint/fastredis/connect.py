@@ -15,7 +15,7 @@ import redis.cluster
 import redis.connection
 import redis.retry
 import redis.sentinel
-from redis.backoff import EqualJitterBackoff
+from redis.backoff import EqualJitterBackoff, NoBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import ReadOnlyError
 from redis.exceptions import TimeoutError as RedisTimeoutError
@@ -52,8 +52,6 @@ _UNLIMITED = 2**31
 _REDIRECTIONS = 200
 _KEEPING_CONNECTIONS = {"reinitialize_steps": 0}
 _TCP = {"socket_keepalive": True}
-# A sentinel that hangs must not be waited for long: there are others to ask.
-_OF_SENTINELS = {"socket_connect_timeout": 1.0, "socket_timeout": 1.0}
 
 
 class Kinds(NamedTuple):
@@ -133,28 +131,52 @@ def _repeating(kinds: Kinds) -> dict[str, Any]:
     return {**_defaults(kinds), "retry_on_error": [RedisConnectionError, RedisTimeoutError, ReadOnlyError]}
 
 
+def _checked(client: Any) -> Any:
+    """A client whose options its connections know: redis-py would not say so before the first one is opened."""
+    pool = client.connection_pool
+    pool.connection_class(**pool.connection_kwargs)
+    return client
+
+
+def _unreadable(scheme: str) -> ValueError:
+    """What the standard library says of such a URL repeats a part of it, which may be one of the password."""
+    return ValueError(f"cannot read the {scheme}:// URL; in its user and password, percent-encode / # ? @ and :")
+
+
 def _simple(url: str, kinds: Kinds, options: dict[str, Any], _read_only: bool) -> Way:  # noqa: FBT001 as the others
     scheme, _, rest = url.partition("://")
-    asked = options | dict(parse_qsl(urlsplit(url).query))
-    tls = _tls(asked) if _SIMPLE[scheme] == "rediss" else {}
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        raise _unreadable(scheme) from None
+    asked = options | dict(parse_qsl(parts.query))
+    tls = _verifying(asked) if _SIMPLE[scheme] == "rediss" else {}
 
     def make() -> Any:
         try:
             known = _repeating(kinds) | ({} if scheme == "unix" else _TCP) | tls | options
             # Waits for a free connection instead of failing when all are in use, as redis-py's default pool does.
-            pool = kinds.pool.from_url(f"{_SIMPLE[scheme]}://{rest}", **known)
-        except (ValueError, TypeError) as error:
-            message = f"cannot read the {scheme}:// URL, or its options: {error}"
+            client = kinds.client.from_pool(kinds.pool.from_url(f"{_SIMPLE[scheme]}://{rest}", **known))
+            return _checked(client)
+        except ValueError as error:
+            message = f"cannot read the options of the {scheme}:// URL: {error}"
             raise ValueError(message) from error
-        return kinds.client.from_pool(pool)
 
     return Way(make)
 
 
-def _tls(asked: Mapping[str, Any]) -> dict[str, Any]:
+def _verifying(asked: Mapping[str, Any]) -> dict[str, Any]:
     """What has redis-py before 6 ask of a certificate not only who vouches for it, but also whose it is."""
     is_verified = asked.get("ssl_cert_reqs", "required") not in {"none", ssl.CERT_NONE, None}
     return {"ssl_check_hostname": True} if is_verified else {}
+
+
+def _tls(asked: dict[str, Any]) -> dict[str, Any]:
+    """The same options with `ssl` as a flag, which in a URL is text."""
+    wanted = asked.get("ssl", False)
+    is_wanted = wanted.lower() in {"1", "true", "yes"} if isinstance(wanted, str) else bool(wanted)
+    return {**_verifying(asked), **asked, "ssl": True} if is_wanted else {**asked, "ssl": False}
 
 
 def _embedded(url: str, kinds: Kinds, options: dict[str, Any], read_only: bool) -> Way:  # noqa: FBT001 as the others
@@ -169,14 +191,22 @@ def _embedded(url: str, kinds: Kinds, options: dict[str, Any], read_only: bool) 
 
 def _hosts(parts: SplitResult) -> list[tuple[str, int]]:
     _, _, hosts = parts.netloc.rpartition("@")
-    found: list[tuple[str, int]] = []
-    for host in hosts.split(","):
-        one = urlsplit(f"//{host}")
-        if not one.hostname:
-            message = f"{parts.scheme}:// needs host:port,host:port"
-            raise ValueError(message)
-        found.append((one.hostname, one.port or _DEFAULT_PORTS[parts.scheme]))
+    try:
+        each = [urlsplit(f"//{host}") for host in hosts.split(",")]
+        found = [(one.hostname or "", one.port or _DEFAULT_PORTS[parts.scheme]) for one in each]
+    except ValueError:
+        raise _unreadable(parts.scheme) from None
+    if not all(host for host, _ in found):
+        message = f"{parts.scheme}:// needs host:port,host:port"
+        raise ValueError(message)
     return found
+
+
+def _split(url: str) -> SplitResult:
+    try:
+        return urlsplit(url)
+    except ValueError:
+        raise _unreadable(url.partition("://")[0]) from None
 
 
 def _named(parts: SplitResult) -> dict[str, Any]:
@@ -186,11 +216,10 @@ def _named(parts: SplitResult) -> dict[str, Any]:
 
 
 def _cluster(url: str, kinds: Kinds, options: dict[str, Any], read_only: bool) -> Way:  # noqa: FBT001 as the others
-    parts = urlsplit(url)
+    parts = _split(url)
     hosts = _hosts(parts)
     fixed = {**_TCP, **_KEEPING_CONNECTIONS, **(_from_replicas() if read_only else {})}
-    asked = options | _named(parts)
-    known: dict[str, Any] = {**fixed, **(_tls(asked) if asked.get("ssl") else {}), **asked}
+    known: dict[str, Any] = {**fixed, **_tls(options | _named(parts))}
     limit = Limit(known.pop("max_connections", _MOST), known.pop("timeout", _PATIENCE))
 
     def make() -> Any:
@@ -208,22 +237,26 @@ def _from_replicas() -> dict[str, Any]:
     return {"load_balancing_strategy": strategies.ROUND_ROBIN} if strategies else {"read_from_replicas": True}
 
 
+def _of_sentinels(kinds: Kinds) -> dict[str, Any]:
+    """The options of clients that ask sentinels. One that is gone must not be waited for long: there are others to ask."""
+    return {"socket_connect_timeout": 1.0, "socket_timeout": 1.0, "retry": kinds.retry(NoBackoff(), 0)}
+
+
 def _sentinel(url: str, kinds: Kinds, options: dict[str, Any], read_only: bool) -> Way:  # noqa: FBT001 as the others
     """Sentinels lead to the server; user and password of the URL are for that one."""
-    parts = urlsplit(url)
+    parts = _split(url)
     hosts = _hosts(parts)
     service, _, db = parts.path.strip("/").partition("/")
     if not service or (db and not db.isdecimal()):
         message = "redis+sentinel:// needs host:port,host:port/service or …/service/db"
         raise ValueError(message)
-    asked = options | _named(parts)
-    known: dict[str, Any] = {**_TCP, "db": int(db or 0), **(_tls(asked) if asked.get("ssl") else {}), **asked}
-    theirs: dict[str, Any] = {**_OF_SENTINELS, **(known.pop("sentinel_kwargs", None) or {})}
+    known: dict[str, Any] = {**_TCP, "db": int(db or 0), **_tls(options | _named(parts))}
+    theirs = _tls(known.pop("sentinel_kwargs", None) or {})
 
     def make() -> Any:
-        sentinel = kinds.sentinel(hosts, sentinel_kwargs=theirs)
+        sentinel = kinds.sentinel(hosts, sentinel_kwargs={**_of_sentinels(kinds), **theirs})
         find = sentinel.slave_for if read_only else sentinel.master_for
-        return find(service, connection_pool_class=kinds.sentinel_pool, **_repeating(kinds) | known)
+        return _checked(find(service, connection_pool_class=kinds.sentinel_pool, **_repeating(kinds) | known))
 
     return Way(make)
 

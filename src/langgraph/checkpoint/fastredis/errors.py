@@ -45,7 +45,7 @@ class NotConfirmedError(FastRedisError):
 
 
 class ReadOnlySaverError(FastRedisError):
-    """A saver that only reads was asked to write; nothing was sent."""
+    """A saver that only reads was asked to write; nothing was written."""
 
 
 class ServerWarning(UserWarning):

@@ -45,13 +45,16 @@ class Guard:
     """What a saver and its copies know of the runs that save through them."""
 
     def note(self, at: Address, found: CheckpointTuple | None) -> None:
-        """Remember where a run begins, if that is what this read is for: it asked for the latest checkpoint."""
-        if at.checkpoint_id is not None:
-            return
-        known = _runs.get({})
-        same = {key: run for key, run in known.items() if key[:2] == (self, at.thread_id)}
-        began_at = found.checkpoint["id"] if found else None
-        _runs.set({**same, (self, at.thread_id, at.namespace or ""): Run(at, began_at)})
+        """Remember where a run begins, if that is what this read is for: it asked for the latest checkpoint.
+
+        Whoever then names that checkpoint means to save on it, whatever has been saved since.
+        """
+        own = self, at.thread_id, at.namespace or ""
+        known = {key: run for key, run in _runs.get({}).items() if key[:2] == own[:2]}
+        if at.checkpoint_id is None:
+            _runs.set({**known, own: Run(at, found.checkpoint["id"] if found else None)})
+        elif own in known and known[own].began_at == at.checkpoint_id:
+            _runs.set({key: run for key, run in known.items() if key != own})
 
 
 def run_on(guard: Guard | None, base: Address) -> Run | None:
@@ -69,7 +72,7 @@ def allowed(run: Run | None, ns: bytes) -> Sequence[bytes]:
     return [keys.member(ns, keys.to_id(one)) if one else b"" for one in (run.began_at, *run.own)]
 
 
-def pass_through(run: Run | None) -> None:
+def note_stored(run: Run | None) -> None:
     """A checkpoint of the run is stored: whoever has read an older one is overtaken by it now."""
     if run:
         run.is_under_way = True

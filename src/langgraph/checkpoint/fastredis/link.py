@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import os
 import threading
 import time
 from dataclasses import dataclass, field
@@ -24,6 +25,19 @@ if TYPE_CHECKING:
 # Seconds that closing waits for calls under way: more than they should take, less than a program may take to end.
 _PATIENCE = 5.0
 _PAUSE = 0.005
+_ADVICE = {
+    # A class of its own only from redis-py 6 on.
+    ("Too many connections",): (
+        "Give the client a BlockingConnectionPool, which waits for a free one, or let the saver make it: from_url does"
+    ),
+    ("No connection available",): "All were in use for too long; raise max_connections, or the time-out of the pool",
+    ("while writing to socket", "reset by peer"): (
+        "A server hangs up when it is stopped, and on a value larger than its proto-max-bulk-len, 512 MB by default"
+    ),
+    ("onnecting to", "Connection closed", "invalid username-password", "Authentication"): (
+        "Is the server running, and are host, port, user and password right?"
+    ),
+}
 _CLOSED = "this saver is closed; use it inside its `with` block, or make a new one"
 
 
@@ -50,11 +64,11 @@ class Link:
         Raises:
             SaverClosedError: the saver was closed.
         """
-        if self.is_closed:
-            raise SaverClosedError(_CLOSED)
         caller = threading.get_ident()
         self._calling.add(caller)
         try:
+            if self.is_closed:
+                raise SaverClosedError(_CLOSED)
             if self._turns is None:
                 return make(request, self.client)
             with self._turns:
@@ -92,9 +106,19 @@ class AsyncLink:
         self._way = way
         self._has_moved = False
         self._at_loops: dict[asyncio.AbstractEventLoop, _AtLoop] = {}
+        self._settling = threading.Lock()
         self.is_closed = False
         self.loop = running_loop()
         """The loop that was used last: sync methods called in other threads are run there."""
+
+    def check_open(self) -> None:
+        """Refuse what comes too late.
+
+        Raises:
+            SaverClosedError: the saver was closed.
+        """
+        if self.is_closed:
+            raise SaverClosedError(_CLOSED)
 
     async def send(self, make: Callable[[Any, Any], Any], request: Any) -> Any:
         """Make a request of the running loop's client, and await it.
@@ -103,23 +127,28 @@ class AsyncLink:
             SaverClosedError: the saver was closed.
             RuntimeError: a client that was handed in belongs to another loop.
         """
-        if self.is_closed:
-            raise SaverClosedError(_CLOSED)
+        self.check_open()
         loop = asyncio.get_running_loop()
         self.loop = loop
         here = self._at_loops.get(loop) or await self._settle(loop)
         here.calling += 1
+        cancelled = _cancellations()
         try:
             if here.turns is None:
-                return await make(request, here.client)
-            async with here.turns:
-                return await make(request, here.client)
+                reply = await make(request, here.client)
+            else:
+                async with here.turns:
+                    reply = await make(request, here.client)
         except RuntimeError as error:
             if self._way is None and self._has_moved:
                 _advise_about_loops(error)
             raise
         finally:
             here.leave()
+        # Before Python 3.12 `asyncio.wait_for`, in which redis-py sends, forgets a cancellation that comes as its wait ends.
+        if _cancellations() > cancelled:
+            raise asyncio.CancelledError
+        return reply
 
     def client_here(self) -> Any:
         """The running loop's client, once something was sent through it."""
@@ -127,16 +156,19 @@ class AsyncLink:
 
     async def _settle(self, loop: asyncio.AbstractEventLoop) -> _AtLoop:
         """Have a client for a loop that has none yet."""
-        for other in [one for one in self._at_loops if one.is_closed()]:
-            del self._at_loops[other]
-            self._has_moved = True
-        if self._way is None:
-            self._at_loops[loop] = here = _AtLoop(self._unused)
-            return here
-        client, self._unused = self._unused or self._way.make(), None
-        self._at_loops[loop] = here = _AtLoop(client, AsyncTurns(self._way.limit) if self._way.limit else None)
-        here.end = self._until_the_loop_ends(here, loop)
-        await anext(here.end)
+        with self._settling:  # Loops in several threads may come here at once, and one may close the saver meanwhile.
+            self.check_open()
+            for other in [one for one in self._at_loops if one.is_closed()]:
+                del self._at_loops[other]
+                self._has_moved = True
+            here = _AtLoop(self._unused if self._way is None else self._unused or self._way.make())
+            if self._way:
+                self._unused = None
+                here.turns = AsyncTurns(self._way.limit) if self._way.limit else None
+                here.end = self._until_the_loop_ends(here, loop)
+            self._at_loops[loop] = here
+        if here.end:
+            await anext(here.end)
         return here
 
     async def _until_the_loop_ends(self, here: _AtLoop, loop: asyncio.AbstractEventLoop) -> AsyncGenerator[None]:
@@ -152,12 +184,15 @@ class AsyncLink:
         """Close what is owned, once the calls under way have ended: they would open connections again that nobody closes."""
         if self._way is None or self.is_closed:
             return
-        self.is_closed = True
-        for loop, here in [*self._at_loops.items()]:
+        with self._settling:
+            self.is_closed = True
+            at_loops = [*self._at_loops.items()]
+        for loop, here in at_loops:
             if loop is asyncio.get_running_loop():
                 await here.close()
-            elif loop.is_running():  # in another thread
-                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(here.close(), loop))
+            elif here.owner == os.getpid() and loop.is_running():  # in another thread
+                closing = asyncio.run_coroutine_threadsafe(here.close(), loop)
+                await asyncio.wait([asyncio.wrap_future(closing)], timeout=2 * _PATIENCE)  # or until that loop ends, too
         if self._way.server:
             await asyncio.to_thread(self._way.server.close)
 
@@ -172,6 +207,8 @@ class _AtLoop:
     """How many calls are under way."""
     end: AsyncGenerator[None] | None = None
     """Closes the client when it is closed itself, or when the loop ends."""
+    owner: int = field(default_factory=os.getpid)
+    """The process whose loop it is: a loop that came along into a fork seems to run for ever."""
     _is_idle: asyncio.Event | None = None
 
     def leave(self) -> None:
@@ -188,6 +225,12 @@ class _AtLoop:
                 await asyncio.wait_for(self._is_idle.wait(), _PATIENCE)
         if self.end:
             await self.end.aclose()
+
+
+def _cancellations() -> int:
+    """How often the running task was told to give up, as far as its Python counts that: 3.10 does not."""
+    count: int = getattr(asyncio.current_task(), "cancelling", int)()
+    return count
 
 
 def _with_sentinels(client: Any) -> list[Any]:
@@ -218,31 +261,19 @@ def check_client(client: Any, wait: Wait | None, *, asynchronous: bool) -> None:
     if client.get_encoder().decode_responses:
         message = "the client has decode_responses=True, which turns stored bytes into text; make one for the saver without it"
         raise ValueError(message)
-    patience = _options(client).get("socket_timeout")
+    patience = client.get_connection_kwargs().get("socket_timeout")
     if wait and patience and patience <= wait.timeout.total_seconds():
         message = f"the client gives up after {patience} s (its socket_timeout), before {wait} does; give it more time"
         raise ValueError(message)
 
 
-def _options(client: Any) -> dict[str, Any]:
-    """What a client's connections are made with; in a cluster, those of each node."""
-    pool = getattr(client, "connection_pool", None)
-    options: dict[str, Any] = pool.connection_kwargs if pool else getattr(client, "connection_kwargs", {})
-    return options
-
-
 def advise(error: RedisConnectionError) -> None:
     """Say in Redis' own error what to do about it; its type and what it said stay."""
     said = str(error)
-    if said.startswith("Too many connections"):  # a class of its own only from redis-py 6 on
-        advice = "Give the client a BlockingConnectionPool, which waits for a free one, or let the saver make it: from_url does"
-    elif said.startswith("No connection available"):
-        advice = "All were in use for too long; raise max_connections, or the time-out of the pool"
-    elif "while writing to socket" in said or "reset by peer" in said:
-        advice = "A server hangs up when it is stopped, and on a value larger than its proto-max-bulk-len, 512 MB by default"
-    else:
-        advice = "Is the server running, and are host, port, user and password right?"
-    error.args = (f"{said.rstrip('.')}. {advice}",)
+    for words, advice in _ADVICE.items():
+        if any(word in said for word in words):
+            error.args = (f"{said.rstrip('.')}. {advice}",)
+            return
 
 
 def _advise_about_loops(error: RuntimeError) -> None:

@@ -1,4 +1,4 @@
-"""The public methods of both savers, each in its two forms: they forward to the operations and hold no logic of their own."""
+"""The public methods of both savers, each in its two forms: they forward to the operations."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from langgraph.checkpoint.fastredis.guard import Guard
 from langgraph.checkpoint.fastredis.keys import Keyspace
 from langgraph.checkpoint.fastredis.terms import Terms
 from langgraph.checkpoint.fastredis.versions import next_version, note_type
+from langgraph.checkpoint.fastredis.wait import Wait
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
     from langgraph.checkpoint.fastredis.call import Operation
     from langgraph.checkpoint.fastredis.threads import ThreadInfo
-    from langgraph.checkpoint.fastredis.wait import Wait
 
 R = TypeVar("R")
 
@@ -53,6 +53,9 @@ class SaverMethods(BaseCheckpointSaver[float]):
         read_only: bool = False,
     ) -> None:
         super().__init__(serde=serde)
+        if wait is not None and not isinstance(wait, Wait):  # pyright: ignore[reportUnnecessaryIsInstance] callers need not be typed
+            message = f"wait={wait!r} does not say what to wait for; use wait=Wait(replicas=1)"
+            raise TypeError(message)
         self._keyspace = Keyspace(prefix)
         expiry = parse_ttl(ttl)
         self._expiry = Expiry() if read_only else expiry

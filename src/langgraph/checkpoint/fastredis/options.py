@@ -29,7 +29,8 @@ class SaverOptions(TypedDict, total=False):
     one read the latest checkpoint. By default both are kept, and the one with the larger id leads."""
     read_only: bool
     """Only read, with commands that a replica takes (`EVALSHA_RO`, from Redis 7 on): what writes raises `ReadOnlySaverError`,
-    and reading moves no deadline. A replica may lag behind: this is for looking, not for running agents."""
+    and reading moves no deadline; `ttl` and `wait` mean nothing then. A replica may lag behind: this is for looking, not for
+    running agents."""
 
 
 def split(options: dict[str, Any]) -> tuple[SaverOptions, dict[str, Any]]:

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoScriptError, ResponseError
-from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from langgraph.checkpoint.fastredis.call import Call, Info, Operation, Request, Scan, Together, drive
+from langgraph.checkpoint.fastredis.call import SCAN_PAGE, Call, Info, Operation, Request, Scan, Together, drive
 from langgraph.checkpoint.fastredis.connect import SYNC, connect
 from langgraph.checkpoint.fastredis.link import Link, advise, check_client
 from langgraph.checkpoint.fastredis.methods import SaverMethods
 from langgraph.checkpoint.fastredis.options import split
-from langgraph.checkpoint.fastredis.wait import confirm
+from langgraph.checkpoint.fastredis.wait import AT_NO_NODE, confirm
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.fastredis.options import SaverOptions
 
 R = TypeVar("R")
-SCAN_PAGE = 1000
 
 
 class RedisSaver(SaverMethods):
@@ -64,17 +62,18 @@ class RedisSaver(SaverMethods):
 
         Raises:
             ValueError: the URL cannot be read.
+            TypeError: there is no such option.
             ImportError: `embedded://` without the extra that brings a server.
         """
         own, client_options = split(options)
         way = connect(url, SYNC, client_options, read_only=own.get("read_only", False))
-        try:
-            client = way.make()
-            saver = cls(client, **own)
-        except BaseException:
+        with ExitStack() as undo:
             if way.server:
-                way.server.close()
-            raise
+                undo.callback(way.server.close)
+            client = way.make()
+            undo.callback(client.close)
+            saver = cls(client, **own)
+            undo.pop_all()
         saver._link = Link(client, way)
         return saver
 
@@ -142,19 +141,20 @@ def _read(call: Call, client: Any) -> Any:
 
 
 def _together(request: Together, client: Any) -> list[Any]:
-    errors: tuple[type[Exception], ...] = ()
     if isinstance(client, redis.RedisCluster):
-        cluster: Any = client
-        client = cluster.get_redis_connection(cluster.get_node_from_key(request.key))
-        errors = RedisConnectionError, RedisTimeoutError
+        return _together_in_cluster(request, client)
     pipeline = client.pipeline(transaction=False)
     for command in request.commands:
         pipeline.execute_command(*command)
-    try:
-        replies: list[Any] = pipeline.execute(raise_on_error=False)
-    except errors as error:
-        return [error]
+    replies: list[Any] = pipeline.execute(raise_on_error=False)
     return replies
+
+
+def _together_in_cluster(request: Together, client: Any) -> list[Any]:
+    try:
+        return _together(request, client.get_redis_connection(client.get_node_from_key(request.key)))
+    except AT_NO_NODE as error:
+        return [error]
 
 
 def _scan(scan: Scan, client: Any) -> list[bytes] | None:

@@ -57,18 +57,18 @@ def put(
     if run:
         run.own.add(saved.checkpoint_id)
     while True:
-        guards = guard.allowed(run, ns)
-        sizes = (len(body), len(packed.values), len(packed.relied), len(packed.cleared), len(guards))
+        allowed = guard.allowed(run, ns)
+        sizes = (len(body), len(packed.values), len(packed.relied), len(packed.cleared), len(allowed))
         status, *found = yield Call(
             scripts.PUT,
             involved,
             (
                 *(keys.member(ns, own_id), context.expiry.lifetime, least, packed.listing, *sizes),
-                *(*body, *packed.values, *packed.relied, *packed.cleared, *guards, *packed.carried),
+                *(*body, *packed.values, *packed.relied, *packed.cleared, *allowed, *packed.carried),
             ),
         )
         if status == b"stored":
-            guard.pass_through(run)
+            guard.note_stored(run)
             return saved.config()
         if status == b"missing":
             packed.send_relied(found)
@@ -107,12 +107,12 @@ def put_writes(
     least = context.expiry.least
     run = guard.run_on(context.guard, at)
     while True:
-        guards = guard.allowed(run, ns)
-        sizes = len(regular), len(guards)
+        allowed = guard.allowed(run, ns)
+        sizes = len(regular), len(allowed)
         status, *found = yield Call(
             scripts.PUT_WRITES,
             (thread.index, thread.checkpoint(ns, encoded_id), thread.retained),
-            (keys.member(ns, encoded_id), context.expiry.lifetime, least, *sizes, *regular, *guards, *special),
+            (keys.member(ns, encoded_id), context.expiry.lifetime, least, *sizes, *regular, *allowed, *special),
         )
         if status == b"stored":
             return

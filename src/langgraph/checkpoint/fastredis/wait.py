@@ -17,6 +17,7 @@ from redis.exceptions import (
     NoScriptError,
     RedisError,
     ResponseError,
+    SlotNotCoveredError,
     TryAgainError,
 )
 from redis.exceptions import ConnectionError as RedisConnectionError
@@ -33,8 +34,9 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.fastredis.scripts import Script
 
 _ATTEMPTS = 4
-# What a cluster answers while slots move or nodes fail over; its client knows what to do then, and is asked to.
-_ELSEWHERE = (MovedError, AskError, TryAgainError, ClusterDownError, RedisConnectionError, RedisTimeoutError)
+# What comes of asking one node of a cluster while slots move or nodes fail over; its client knows what to do then.
+AT_NO_NODE = (RedisConnectionError, RedisTimeoutError, SlotNotCoveredError)
+_ELSEWHERE = (MovedError, AskError, TryAgainError, ClusterDownError, *AT_NO_NODE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +57,14 @@ class Wait:
         """Refuse what waits for nothing or for ever.
 
         Raises:
-            TypeError: `timeout` is no `timedelta`.
+            TypeError: `timeout` is no `timedelta`, or `replicas` no integer.
             ValueError: there is nothing to wait for, or no end of it.
         """
         if not isinstance(self.timeout, timedelta):  # pyright: ignore[reportUnnecessaryIsInstance] callers need not be typed
             message = f"timeout={self.timeout!r} does not say its unit; use timedelta(milliseconds=500)"
+            raise TypeError(message)
+        if not isinstance(self.replicas, int):  # pyright: ignore[reportUnnecessaryIsInstance]
+            message = f"replicas={self.replicas!r} must be a number of replicas"
             raise TypeError(message)
         if self.replicas < 0 or not (self.replicas or self.on_disk):
             message = f"{self} waits for nothing; use Wait(replicas=1), Wait(on_disk=True) or both"
