@@ -31,8 +31,6 @@ class Terms:
         if not isinstance(request, Call) or not request.script.writes:
             return None
         if self.read_only:
-            message = (
-                f"this saver was made with read_only=True and cannot {request.script.name!r}; make one without it to write"
-            )
+            message = "this saver was made with read_only=True and writes nothing; make another one for that"
             raise ReadOnlySaverError(message)
         return self.wait

@@ -88,20 +88,20 @@ class Wait:
         index = call.keys[0]
         return Together(index, (run(call.script, call.keys, *call.arguments), run(scripts.MARK, (index,)), self._command()))
 
-    def check(self, waited: Any) -> None:
-        """Look at the answer of the command that waits.
+    def check(self, waited: Any, what: str) -> None:
+        """Look at the answer of the command that waits for `what`.
 
         Raises:
             NotConfirmedError: too few have it, or the server cannot tell.
         """
         if isinstance(waited, RedisError):
-            message = f"what was saved is on the server, which cannot promise more, for {self}: {waited}"
+            message = f"{what} is on the server, which cannot promise {self}: {waited}"
             raise NotConfirmedError(message) from waited
         disk, replicas = waited if self.on_disk else (None, waited)
         if replicas < self.replicas or disk == 0:
             where = f"{replicas} of {self.replicas} replicas" + (", and not on the server's disk" if disk == 0 else "")
             message = (
-                f"what was saved is on the server, but after {self.timeout} only on {where}; repeating the call is harmless."
+                f"{what} is on the server, but after {self.timeout} only on {where}; repeating the call is harmless."
                 " Look at the replicas (INFO replication), or allow more time"
             )
             raise NotConfirmedError(message)
@@ -114,6 +114,7 @@ def confirm(call: Call, wait: Wait) -> Operation[Any]:
         NotConfirmedError: it has happened, but is not known to be where it should be.
     """
     by_hash = True
+    what = f"what was done to the thread of {call.keys[0].decode()!r}"
     error: Any = None
     for _ in range(_ATTEMPTS):
         replies: list[Any] = yield wait.together(call, by_hash=by_hash)
@@ -122,19 +123,17 @@ def confirm(call: Call, wait: Wait) -> Operation[Any]:
             continue
         error = next((reply for reply in replies if isinstance(reply, _ELSEWHERE)), None)
         if error is None:
-            return _outcome(wait, *replies)
+            return _outcome(wait, what, *replies)
         yield call
-    message = (
-        f"what was saved is on the server, but not known to be anywhere else: its place in the cluster kept moving ({error})"
-    )
+    message = f"{what} is on the server, but not known to be anywhere else: its place in the cluster kept moving ({error})"
     raise NotConfirmedError(message) from error
 
 
-def _outcome(wait: Wait, reply: Any, mark: Any, waited: Any) -> Any:
+def _outcome(wait: Wait, what: str, reply: Any, mark: Any, waited: Any) -> Any:
     if isinstance(reply, RedisError):
         raise reply
     # A full server takes no mark. What this call wrote is waited for all the same.
     if isinstance(mark, ResponseError) and "OOM" not in str(mark):
         raise mark
-    wait.check(waited)
+    wait.check(waited, what)
     return reply
