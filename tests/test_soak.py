@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.soak.soaking import Plan, soak
+
+pytestmark = pytest.mark.newest  # LangGraph's `interrupt` in async nodes needs Python 3.11
 
 TROUBLE = {"kill_primary", "kill_replica", "freeze_primary", "kill_connections", "flush_scripts", "move_slot"}
 OTHERS = {"list", "list_threads", "copy_thread", "delete_thread"}
