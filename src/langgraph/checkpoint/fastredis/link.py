@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import inspect
 import os
+import sys
 import threading
 import time
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 # Seconds that closing waits for calls under way: more than they should take, less than a program may take to end.
 _PATIENCE = 5.0
 _PAUSE = 0.005
+_FORGETS_CANCELLATIONS = sys.version_info[:2] == (3, 11)
 _ADVICE = {
     # A class of its own only from redis-py 6 on.
     ("Too many connections",): (
@@ -145,7 +147,6 @@ class AsyncLink:
             raise
         finally:
             here.leave()
-        # Before Python 3.12 `asyncio.wait_for`, in which redis-py sends, forgets a cancellation that comes as its wait ends.
         if _cancellations() > cancelled:
             raise asyncio.CancelledError
         return reply
@@ -228,9 +229,13 @@ class _AtLoop:
 
 
 def _cancellations() -> int:
-    """How often the running task was told to give up, as far as its Python counts that: 3.10 does not."""
-    count: int = getattr(asyncio.current_task(), "cancelling", int)()
-    return count
+    """How often the running task was told to give up, in Python 3.11.
+
+    There `asyncio.wait_for`, in which redis-py sends, forgets a cancellation that comes as its wait ends; in 3.10 too, but
+    that does not count them.
+    """
+    task: Any = asyncio.current_task() if _FORGETS_CANCELLATIONS else None
+    return int(task.cancelling()) if task else 0
 
 
 def _with_sentinels(client: Any) -> list[Any]:
