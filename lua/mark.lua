@@ -12,10 +12,10 @@ local left = redis.call('PTTL', index)
 if left == -2 then
   redis.call('ZADD', index, 0, '')
   redis.call('ZREM', index, '')
+elseif left == -1 then
+  hold(index, after(MEANWHILE))
+  hold(index)
 else
-  hold(index, after(math.max(left, 1000)))
-  if left == -1 then
-    hold(index)
-  end
+  hold(index, after(left))
 end
 return 'marked'

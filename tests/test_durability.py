@@ -131,7 +131,7 @@ async def test_a_replica_that_does_not_answer_is_an_error_and_the_call_may_be_re
     with pair.deaf_replica():
         for _ in range(2):
             impatient = make(Wait(replicas=1, timeout=SHORT))
-            with pytest.raises(NotConfirmedError, match="0 of 1 replicas"):
+            with pytest.raises(NotConfirmedError, match="1 of 1 replicas"):
                 await impatient.aput_writes(before, [("a", 2)], "other")
             with pytest.raises(NotConfirmedError, match="harmless"):
                 await impatient.aput_writes(before, [("a", 1)], "task")
@@ -169,6 +169,22 @@ async def test_every_mutation_waits_and_no_read_does(
         assert await waits(saver.aget_delta_channel_history(config=config_of("copy"), channels=["items"])) == 0
         for thread_id in ("t", "copy"):
             assert await waits(saver.adelete_thread(thread_id)) >= 1
+
+
+async def test_waiting_moves_no_deadline(make: Callable[..., Any], pair: Pair, prefix: str) -> None:
+    """Of a thread that is about to expire either: it goes when it should, all of it."""
+    saver = make(Wait(replicas=1, timeout=LONG))
+    with redis.Redis.from_url(pair.primary.url) as client:
+        chain = Chain(saver, "t")
+        await chain.put({"a": [1] * 20})
+        await saver.aexpire_thread("t", timedelta(milliseconds=400))
+        index = f"{prefix}:{{t}}:index"
+        deadline = client.execute_command("PEXPIRETIME", index) if _knows_read_only(client) else None
+        while await chain.latest() is not None:
+            if deadline:
+                assert client.execute_command("PEXPIRETIME", index) in (deadline, -2)
+            await saver.aput_writes(chain.config, [("a", 1)], "task") if client.pttl(index) > 100 else None
+        await eventually(lambda: keys_under(client, prefix) == [])
 
 
 async def test_a_flushed_script_cache_is_no_matter_for_who_waits(make: Callable[..., Any], pair: Pair) -> None:

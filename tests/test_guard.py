@@ -54,6 +54,10 @@ class Worker:
             self.chain.config = found.config
             self.chain.versions = dict(found.checkpoint["channel_versions"])
 
+    async def look(self, thread_id: str) -> None:
+        """See what the latest checkpoint of a thread is, as `get_state` does."""
+        await self._do(lambda: self.chain.saver.aget_tuple(config_of(thread_id, self.chain.ns)))
+
     async def put(self) -> Any:
         """Save the next checkpoint."""
         return await self._do(lambda: self.chain.put({"a": [self.name] * 20}, writer=self.name))
@@ -183,6 +187,27 @@ async def test_who_names_the_checkpoint_it_was_refused_at_may_fork_from_it(make_
         await second.read(began_at)
         await second.put()
         assert len(await whole(saver)) == 3
+
+
+async def test_a_run_may_look_around_before_it_saves(make_saver: Savers) -> None:
+    """At its own thread, also once another has overtaken it, and at others: it is still the run that began where it did."""
+    saver = make_saver(guard=True)
+    await Chain(saver, "other").put({"a": [1] * 20})
+    async with workers(saver) as (first, second):
+        await first.read()
+        await first.put()
+        for worker in (first, second):
+            await worker.read()
+        await first.put()
+        for thread_id in ("t", "other", "t"):
+            await second.look(thread_id)
+        with pytest.raises(ConcurrentRunError):
+            await second.put()
+        await first.look("t")
+        await first.write()
+        await first.put()
+        assert {writer for writer, _ in await whole(saver)} == {"first"}
+        await saver.adelete_thread("other")
 
 
 async def test_what_other_threads_and_namespaces_do_does_not_matter(make_saver: Savers) -> None:

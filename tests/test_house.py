@@ -16,7 +16,7 @@ from langgraph.checkpoint.fastredis import AsyncRedisSaver, RedisSaver
 
 SOURCE = Path(fastredis.__file__).parent
 NETWORK = {"redis", "asyncio"}
-MAY_TALK = {"pools.py", "saver.py", "aio.py", "connect.py", "link.py", "turns.py"}
+MAY_TALK = {"pools.py", "retries.py", "saver.py", "aio.py", "connect.py", "link.py", "turns.py"}
 PUBLIC = {
     "AsyncRedisSaver",
     "BrokenHistoryError",

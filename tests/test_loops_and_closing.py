@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -296,6 +297,19 @@ def test_sync_methods_are_refused_on_the_thread_of_any_loop(real_backend: Backen
         assert saver.get_tuple(config_of("t")) is None
         asyncio.run(here())
         running.result()
+
+
+async def test_a_close_that_is_cut_short_is_finished_by_another(prefix: str) -> None:
+    """And two at once both return when all is closed: here a server, too."""
+    saver = AsyncRedisSaver.from_url("embedded://", prefix=prefix)
+    await saver.asetup()
+    socket = Path(saver._link.client_here().connection_pool.connection_kwargs["path"])  # noqa: SLF001
+    first = asyncio.create_task(saver.aclose())
+    await asyncio.sleep(0)
+    first.cancel()
+    await asyncio.wait([first])
+    await asyncio.gather(saver.aclose(), saver.aclose())
+    assert not socket.exists()
 
 
 async def test_a_caller_that_gives_up_passes_its_turn_on(real_backend: Backend, prefix: str) -> None:

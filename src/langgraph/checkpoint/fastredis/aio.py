@@ -143,9 +143,9 @@ def _wait(future: concurrent.futures.Future[Any], loop: asyncio.AbstractEventLoo
     """The result of what a loop in another thread does; a loop that has ended would never bring it."""
     while True:
         done, _ = concurrent.futures.wait([future], timeout=0.5)
-        if done:
+        if done and not future.cancelled():
             return future.result()
-        if not loop.is_running():
+        if done or not loop.is_running():
             future.cancel()
             message = "the event loop of this AsyncRedisSaver ended while a sync method waited for it"
             raise RuntimeError(message)

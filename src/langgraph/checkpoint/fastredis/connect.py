@@ -9,11 +9,9 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit
 import redis
 import redis.asyncio
 import redis.asyncio.cluster
-import redis.asyncio.retry
 import redis.asyncio.sentinel
 import redis.cluster
 import redis.connection
-import redis.retry
 import redis.sentinel
 from redis.backoff import EqualJitterBackoff, NoBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError
@@ -21,6 +19,7 @@ from redis.exceptions import ReadOnlyError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from langgraph.checkpoint.fastredis.pools import AsyncSentinelPool, PassingOnPool, SentinelPool
+from langgraph.checkpoint.fastredis.retries import AsyncRetry, Retry
 from langgraph.checkpoint.fastredis.turns import Limit
 
 if TYPE_CHECKING:
@@ -73,7 +72,7 @@ SYNC = Kinds(
     redis.cluster.ClusterNode,
     redis.sentinel.Sentinel,
     SentinelPool,
-    redis.retry.Retry,
+    Retry,
 )
 ASYNC = Kinds(
     redis.asyncio.Redis,
@@ -82,7 +81,7 @@ ASYNC = Kinds(
     redis.asyncio.cluster.ClusterNode,
     redis.asyncio.sentinel.Sentinel,
     AsyncSentinelPool,
-    redis.asyncio.retry.Retry,
+    AsyncRetry,
 )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from langgraph.checkpoint.fastredis import keys
 from langgraph.checkpoint.fastredis.errors import ConcurrentRunError
@@ -37,8 +37,10 @@ class Run:
     """Whether one of them is stored."""
 
 
-# By guard, thread and namespace.
-_runs: ContextVar[Mapping[tuple[Guard, str, str], Run]] = ContextVar("_runs")
+_MOST = 100
+# By guard, thread, namespace and the checkpoint that the run began at; the ones noted last are at the end.
+_Key: TypeAlias = "tuple[Guard, str, str, str | None]"
+_runs: ContextVar[Mapping[_Key, Run]] = ContextVar("_runs")
 
 
 class Guard:
@@ -47,22 +49,26 @@ class Guard:
     def note(self, at: Address, found: CheckpointTuple | None) -> None:
         """Remember where a run begins, if that is what this read is for: it asked for the latest checkpoint.
 
-        Whoever then names that checkpoint means to save on it, whatever has been saved since.
+        A run may look at its thread again before it has saved, or at others. Whoever names the checkpoint that a run began at
+        means to save on it, whatever has been saved since.
         """
-        own = self, at.thread_id, at.namespace or ""
-        known = {key: run for key, run in _runs.get({}).items() if key[:2] == own[:2]}
+        known = dict(_runs.get({}))
+        key = self, at.thread_id, at.namespace or "", at.checkpoint_id or (found.checkpoint["id"] if found else None)
+        run = known.pop(key, None)
         if at.checkpoint_id is None:
-            _runs.set({**known, own: Run(at, found.checkpoint["id"] if found else None)})
-        elif own in known and known[own].began_at == at.checkpoint_id:
-            _runs.set({key: run for key, run in known.items() if key != own})
+            known[key] = run if run and not run.is_under_way else Run(at, key[3])
+            _runs.set(dict([*known.items()][-_MOST:]))
+        elif run:
+            _runs.set(known)
 
 
 def run_on(guard: Guard | None, base: Address) -> Run | None:
     """The run that saves on top of a checkpoint, if there is a guard and it is a run that another might have overtaken."""
-    run = _runs.get({}).get((guard, base.thread_id, base.namespace or "")) if guard else None
-    if run is None or run.is_under_way or base.checkpoint_id not in {run.began_at, *run.own}:
+    if guard is None:
         return None
-    return run
+    own = guard, base.thread_id, base.namespace or ""
+    runs = (run for key, run in _runs.get({}).items() if key[:3] == own and not run.is_under_way)
+    return next((run for run in runs if base.checkpoint_id in {run.began_at, *run.own}), None)
 
 
 def allowed(run: Run | None, ns: bytes) -> Sequence[bytes]:

@@ -53,6 +53,7 @@ class Link:
     is_closed: bool = False
     _calling: set[int] = field(default_factory=set[int])
     """The threads with a call under way."""
+    _owner: int = field(default_factory=os.getpid)
     _turns: Turns | None = None
 
     def __post_init__(self) -> None:
@@ -80,19 +81,23 @@ class Link:
 
     def close(self) -> None:
         """Close what is owned, once the calls under way have ended: they would open connections again that nobody closes."""
-        if not self.way or self.is_closed:
+        if not self.way:
             return
         self.is_closed = True
         deadline = time.monotonic() + _PATIENCE
         while self._others_are_calling() and time.monotonic() < deadline:
             time.sleep(_PAUSE)
-        for client in _with_sentinels(self.client):
-            client.close()
-        if self.way.server:
-            self.way.server.close()
+        try:
+            for client in _with_sentinels(self.client):
+                client.close()
+        finally:
+            if self.way.server:
+                self.way.server.close()
 
     def _others_are_calling(self) -> bool:
         """Not this thread, which a signal may have brought here from a call; nor one that did not come along into a fork."""
+        if self._owner != os.getpid():
+            return False
         alive = {thread.ident for thread in threading.enumerate()}
         return bool(self._calling & alive - {threading.get_ident()})
 
@@ -177,25 +182,26 @@ class AsyncLink:
         try:
             yield
         finally:
+            await here.close_client()
             self._at_loops.pop(loop, None)
-            for client in _with_sentinels(here.client):
-                await client.aclose()
 
     async def aclose(self) -> None:
-        """Close what is owned, once the calls under way have ended: they would open connections again that nobody closes."""
-        if self._way is None or self.is_closed:
+        """Close what is owned, once the calls under way have ended: they would open connections again that nobody closes.
+
+        Cut short, it can be repeated.
+        """
+        if self._way is None:
             return
         with self._settling:
             self.is_closed = True
             at_loops = [*self._at_loops.items()]
-        for loop, here in at_loops:
-            if loop is asyncio.get_running_loop():
-                await here.close()
-            elif here.owner == os.getpid() and loop.is_running():  # in another thread
-                closing = asyncio.run_coroutine_threadsafe(here.close(), loop)
-                await asyncio.wait([asyncio.wrap_future(closing)], timeout=2 * _PATIENCE)  # or until that loop ends, too
-        if self._way.server:
-            await asyncio.to_thread(self._way.server.close)
+        try:
+            for loop, here in at_loops:
+                await (here.close() if loop is asyncio.get_running_loop() else here.close_elsewhere(loop))
+            self._at_loops.clear()
+        finally:
+            if self._way.server:
+                await _apart(self._way.server.close)
 
 
 @dataclass(slots=True)
@@ -219,13 +225,39 @@ class _AtLoop:
             self._is_idle.set()
 
     async def close(self) -> None:
-        """Close the client once the calls under way have ended, or patience has."""
+        """Close the client, if it is ours, once the calls under way have ended, or patience has."""
         if self.calling:
-            self._is_idle = asyncio.Event()
+            self._is_idle = self._is_idle or asyncio.Event()
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._is_idle.wait(), _PATIENCE)
+        await self.close_client()
         if self.end:
-            await self.end.aclose()
+            with contextlib.suppress(RuntimeError):  # It is running: its loop is just closing it.
+                await self.end.aclose()
+
+    async def close_client(self) -> None:
+        """Close its connections; cut short, it can be repeated."""
+        for client in _with_sentinels(self.client):
+            await client.aclose()
+
+    async def close_elsewhere(self, loop: asyncio.AbstractEventLoop) -> None:
+        """The same on a loop that another thread runs, as long as it does; nothing, on one that came along into a fork."""
+        if self.owner != os.getpid() or not loop.is_running():
+            return
+        closing = asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self.close(), loop))
+        deadline = time.monotonic() + 2 * _PATIENCE
+        while loop.is_running() and time.monotonic() < deadline:
+            done, _ = await asyncio.wait([closing], timeout=0.1)  # raises nothing of what becomes of it there
+            if done:
+                return
+
+
+async def _apart(close: Callable[[], None]) -> None:
+    """Run what takes a moment in a thread; at the end of the interpreter, when there are no more threads, here."""
+    try:
+        await asyncio.to_thread(close)
+    except RuntimeError:
+        close()
 
 
 def _cancellations() -> int:

@@ -99,10 +99,11 @@ class Wait:
             raise NotConfirmedError(message) from waited
         disk, replicas = waited if self.on_disk else (None, waited)
         if replicas < self.replicas or disk == 0:
-            where = f"{replicas} of {self.replicas} replicas" + (", and not on the server's disk" if disk == 0 else "")
+            missing = [f"{self.replicas - replicas} of {self.replicas} replicas"] if replicas < self.replicas else []
+            missing += ["the server's disk"] if disk == 0 else []
             message = (
-                f"{what} is on the server, but after {self.timeout} only on {where}; repeating the call is harmless."
-                " Look at the replicas (INFO replication), or allow more time"
+                f"{what} is on the server, but after {self.timeout} not known to be on {' and '.join(missing)}; repeating the"
+                " call is harmless. Look at the replicas (INFO replication) and at appendfsync, or allow more time"
             )
             raise NotConfirmedError(message)
 
