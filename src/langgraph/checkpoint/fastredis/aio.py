@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.fastredis.options import SaverOptions
 
 R = TypeVar("R")
+# What redis-py, or asyncio under it, stumbles on where a connection was closed while it was about to be used.
+_WITHOUT_A_WRITER = (AttributeError, TypeError)
 
 
 class AsyncRedisSaver(SaverMethods):
@@ -133,7 +135,7 @@ class AsyncRedisSaver(SaverMethods):
         make = (_read if self._terms.read_only else _evaluate) if isinstance(request, Call) else _OTHERS[type(request)]
         try:
             return await self._link.send(make, request)
-        except AttributeError as error:
+        except _WITHOUT_A_WRITER as error:
             if not isinstance(self._link.client_here(), redis.asyncio.RedisCluster):
                 raise
             raise _closed_by_the_client() from error
@@ -184,7 +186,7 @@ async def _together_in_cluster(request: Together, client: Any) -> list[Any]:
         await client.get_node_from_key(request.key).execute_pipeline(commands)
     except AT_NO_NODE as error:
         return [error]
-    except AttributeError:
+    except _WITHOUT_A_WRITER:
         return [_closed_by_the_client()]
     return [command.result for command in commands]
 
