@@ -26,6 +26,7 @@ Replies: {left, 'found', parent, steps, seeds}: `left` is the PTTL of the index,
 --@include latest
 --@include seeds
 --@include weight
+--@include add_writes
 local index, channels, absent = KEYS[1], KEYS[2], KEYS[3]
 local base, ns, member, bound, parent, mark = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local count, bytes = tonumber(ARGV[7]), tonumber(ARGV[8])
@@ -39,35 +40,6 @@ for at = 9, #ARGV do
   wanted[ARGV[at]] = true
 end
 local steps, seeds, size = {}, {}, 0
-
--- What an ancestor's hash holds; of a small one, just the writes: the other fields are large, and of no use here. (HSCAN may
--- bring a field twice, but not in one call.)
-local function scan(key)
-  local found = redis.call('HSCAN', key, '0', 'MATCH', 'write:*', 'COUNT', 100)
-  return found[1] == '0' and found[2] or redis.call('HGETALL', key)
-end
-
--- Adds the wanted writes of an ancestor to `steps`.
-local function gather(key)
-  local at, hash = #steps + 1, scan(key)
-  steps[at] = 0
-  for n = 1, #hash, 2 do
-    local field, value = hash[n], hash[n + 1]
-    size = size + weight(#field + #value)
-    if string.sub(field, 1, 6) == 'write:' then
-      local path_ends = string.find(value, '\0', 1, true)
-      local channel_ends = string.find(value, '\0', path_ends + 1, true)
-      if wanted[string.sub(value, path_ends + 1, channel_ends - 1)] then
-        steps[#steps + 1] = field
-        steps[#steps + 1] = value
-      end
-    end
-  end
-  steps[at] = #steps - at
-  if steps[at] == 0 then
-    steps[at] = nil
-  end
-end
 
 if parent == '' then
   if member == '' then
@@ -91,8 +63,7 @@ while parent ~= '' and open > 0 and count > 0 and size <= bytes do
   if not listing then
     return { left, 'broken', parent, steps, seeds }
   end
-  size = size + weight(#listing)
-  gather(key)
+  size = size + weight(#listing) + add_writes(steps, key, wanted)
   local entries = open > FEW and entries_of(listing)
   for channel in pairs(wanted) do
     local seed = seed_of(channels, ns, entries and (entries[channel] or '') or listing, channel)

@@ -22,6 +22,7 @@ Replies: {left, cursor, checkpoints, values}: `left` is the PTTL of the set, `cu
 --@include checkpoint_key
 --@include in_chunks
 --@include read_checkpoint
+--@include namespaces
 --@include newest_first
 --@include reversed
 --@include weight
@@ -30,10 +31,7 @@ local members, channels, absent = KEYS[1], KEYS[2], KEYS[3]
 local base, scope, ns, below_id, below_ns = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local count, bytes, most, pending = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), ARGV[9] == '1'
 
-local spaces = { ns }
-if scope == 'thread' then
-  spaces = namespaces(members, most)
-end
+local spaces = spaces_of(members, scope, ns, most)
 if not spaces then
   return { redis.call('PTTL', members) }
 end

@@ -18,16 +18,14 @@ Replies: {left, cursor, entries}: `left` is the PTTL of the set, `cursor` the la
 ]]
 --@include checkpoint_key
 --@include metadata_of
+--@include namespaces
 --@include newest_first
 --@include weight
 local members, absent = KEYS[1], KEYS[2]
 local base, scope, ns, below_id, below_ns = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local count, bytes, most = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
 
-local spaces = { ns }
-if scope == 'thread' then
-  spaces = namespaces(members, most)
-end
+local spaces = spaces_of(members, scope, ns, most)
 if not spaces then
   return { redis.call('PTTL', members) }
 end

@@ -34,23 +34,6 @@ local function sift(heap, at)
   end
 end
 
--- Each namespace of a sorted set of members; nil where there are more than `most`.
-local function namespaces(set, most)
-  local found, from = {}, '-'
-  while true do
-    local member = redis.call('ZRANGEBYLEX', set, from, '+', 'LIMIT', 0, 1)[1]
-    if not member then
-      return found
-    end
-    if #found == most then
-      return nil
-    end
-    local ns = string.sub(member, 1, string.find(member, '\0', 1, true) - 1)
-    found[#found + 1] = ns
-    from = '(' .. ns .. '\1'
-  end
-end
-
 -- A function that returns, call by call, the members of `set` in these namespaces below (id, ns), newest first.
 local function newest_first(set, spaces, below_id, below_ns, ahead)
   local heap = {}

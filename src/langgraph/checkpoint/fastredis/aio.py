@@ -20,7 +20,7 @@ from langgraph.checkpoint.fastredis.options import split
 from langgraph.checkpoint.fastredis.wait import AT_NO_NODE, confirm
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Callable
     from types import TracebackType
 
     from typing_extensions import Self, Unpack
@@ -153,20 +153,20 @@ def _wait(future: concurrent.futures.Future[Any], loop: asyncio.AbstractEventLoo
             raise RuntimeError(message)
 
 
-async def _evaluate(call: Call, client: Any) -> Any:
-    count = len(call.keys)
-    try:
-        return await client.evalsha(call.script.sha, count, *call.keys, *call.arguments)
-    except NoScriptError:
-        return await client.eval(call.script.source, count, *call.keys, *call.arguments)
+def _evaluate(call: Call, client: Any) -> Any:
+    return _run_script(call, client.evalsha, client.eval)
 
 
-async def _read(call: Call, client: Any) -> Any:
+def _read(call: Call, client: Any) -> Any:
+    return _run_script(call, client.evalsha_ro, client.eval_ro)
+
+
+async def _run_script(call: Call, run_known: Callable[..., Any], run_sent: Callable[..., Any]) -> Any:
     count = len(call.keys)
     try:
-        return await client.evalsha_ro(call.script.sha, count, *call.keys, *call.arguments)
+        return await run_known(call.script.sha, count, *call.keys, *call.arguments)
     except NoScriptError:
-        return await client.eval_ro(call.script.source, count, *call.keys, *call.arguments)
+        return await run_sent(call.script.source, count, *call.keys, *call.arguments)
 
 
 async def _together(request: Together, client: Any) -> list[Any]:

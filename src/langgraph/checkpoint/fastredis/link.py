@@ -157,8 +157,9 @@ class AsyncLink:
         return reply
 
     def client_here(self) -> Any:
-        """The running loop's client, once something was sent through it."""
-        return self._at_loops[asyncio.get_running_loop()].client
+        """The running loop's client, if it has one: from the first call until it is closed."""
+        here = self._at_loops.get(asyncio.get_running_loop())
+        return here and here.client
 
     async def _settle(self, loop: asyncio.AbstractEventLoop) -> _AtLoop:
         """Have a client for a loop that has none yet."""

@@ -19,7 +19,7 @@ from langgraph.checkpoint.fastredis.options import split
 from langgraph.checkpoint.fastredis.wait import AT_NO_NODE, confirm
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
     from types import TracebackType
 
     from typing_extensions import Self, Unpack
@@ -125,19 +125,19 @@ class RedisSaver(SaverMethods):
 
 
 def _evaluate(call: Call, client: Any) -> Any:
-    count = len(call.keys)
-    try:
-        return client.evalsha(call.script.sha, count, *call.keys, *call.arguments)
-    except NoScriptError:
-        return client.eval(call.script.source, count, *call.keys, *call.arguments)
+    return _run_script(call, client.evalsha, client.eval)
 
 
 def _read(call: Call, client: Any) -> Any:
+    return _run_script(call, client.evalsha_ro, client.eval_ro)
+
+
+def _run_script(call: Call, run_known: Callable[..., Any], run_sent: Callable[..., Any]) -> Any:
     count = len(call.keys)
     try:
-        return client.evalsha_ro(call.script.sha, count, *call.keys, *call.arguments)
+        return run_known(call.script.sha, count, *call.keys, *call.arguments)
     except NoScriptError:
-        return client.eval_ro(call.script.source, count, *call.keys, *call.arguments)
+        return run_sent(call.script.source, count, *call.keys, *call.arguments)
 
 
 def _together(request: Together, client: Any) -> list[Any]:
